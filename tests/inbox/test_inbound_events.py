@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 import pytest_asyncio
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select
 
 from mailonce.core.access import Caller, Scope
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.query import EventFilter
+from mailonce.errors import MissingError
 from mailonce.manage.settings_file import apply_settings
 from mailonce.pipeline.drive_flows import drive
 from mailonce.pipeline.receive import receive
 from mailonce.settings import Settings, SourceSettings
 from mailonce.store.inboxes.purge import InboxPlace
-from mailonce.store.ledger import copies
+from mailonce.store.ledger import arrival_outcomes, copies
 from mailonce.store.schema.tables import ARRIVALS
 from mailonce.testing import (
     EventType,
@@ -27,6 +29,7 @@ from mailonce.testing import (
     mail_settings,
     make_simulator,
 )
+from mailonce.views.arrivals import show_arrival
 from mailonce.views.events import EventJson, list_events, show_event
 from mailonce.views.inbox_messages import show_message as show_inbox_message
 from mailonce.views.messages import show_message
@@ -66,11 +69,13 @@ PEOPLE = ["first@in.test", "ann@in.test", "last@in.test"]
 class HookDesk(Desk):
     """A desk with a source that relays mail in batches."""
 
-    async def take(self, name: str, post: Any) -> None:
+    async def take(self, name: str, post: Any) -> str:
+        """Let a hook hand over mail; give the id of the arrival."""
         now_s = self.service.clock.now_ms() // 1000
         receiving = self.service.receiving
         reply = await drive(receiving, receive(receiving, name, arrival_of(post, now_s=now_s)))
         assert reply.code == 200, reply
+        return str(reply.body["arrival"])
 
     async def events(self, *, whole: bool = True) -> dict[str, EventJson]:
         """Show each inbound event by itself, by recipient."""
@@ -211,7 +216,7 @@ async def test_an_event_of_mail_that_came_again_has_the_copies_that_its_inbox_te
     page = await hooks.readers.read(inbox.id, workspace="default", after=0, limit=10)
     listed = (await list_events(database, "default", EventFilter(), page=PageQuery(10)))["data"]
     alone = [await show_event(database, "default", one["id"]) for one in listed]
-    timelines = [
+    timelines: list[Any] = [
         entry
         for message in (*(one.id for one in page.messages), "sent-1@in.test")
         for recipient in (await show_message(database, "default", message))["recipients"]
@@ -224,21 +229,62 @@ async def test_an_event_of_mail_that_came_again_has_the_copies_that_its_inbox_te
 
     assert list(page.copies.values()) == [2, 2]
     assert sorted(one["type"] for one in listed) == ["bounced", "inbound", "inbound"]
-    for shown in (listed, alone, timelines, single):
-        assert {one["copies"] for one in shown} == {2}
+    everywhere: list[Any] = [*listed, *alone, *timelines, *single]
+    assert [one["copies"] for one in everywhere] == [2] * len(everywhere)
+    assert len(everywhere) == 11
     assert {tuple(one["recognised_by"]) for one in alone} == {("key",)}
 
 
-async def test_copies_are_counted_without_a_walk_through_a_table(hooks: HookDesk) -> None:
-    def explain(tx: Connection) -> str:
-        query = copies.count_query([b"an id of 16 byte", b"and another one."], first_day=1)
-        text = query.compile(tx, compile_kwargs={"literal_binds": True})
-        if hooks.service.database.name == "sqlite":
-            return str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
-        tx.exec_driver_sql("SET enable_seqscan = off")
-        return str(tx.exec_driver_sql(f"EXPLAIN {text}").all())
+async def test_an_arrival_tells_which_mail_it_brought_and_whose_copy_it_was(
+    hooks: HookDesk,
+) -> None:
+    inbox = await hooks.post.make("ann@in.test")
+    post = relay("ann@in.test", "nobody@in.test")
+    first = await hooks.take("sparkpost", post)
+    await hooks.until_done()
+    second = await hooks.take("sparkpost", post)
+    database = hooks.service.database
+    page = await hooks.readers.read(inbox.id, workspace="default", after=0, limit=10)
 
-    plan = await hooks.service.database.read(explain)
+    taken = await show_arrival(database, "default", first)
+    copy = await show_arrival(database, "default", second)
 
-    assert "SCAN copies" not in plan
-    assert "Seq Scan" not in plan
+    [message] = page.messages
+    ann, nobody = sorted(taken["mails"], key=lambda one: one["inbox"] is None)
+    assert (ann["inbox"], ann["message"]) == (inbox.id, message.id)
+    assert (nobody["inbox"], nobody["message"]) == (None, None)
+    assert len(taken["events"]) == 1
+    assert (taken["status"], taken["source_name"]) == ("accepted", "sparkpost")
+    assert (copy["status"], copy["events"], copy["mails"]) == ("duplicate", [], [])
+    originals = {one["event"] or one["message"] or one["mail"] for one in copy["copies"]}
+    assert originals == {taken["events"][0], message.id, nobody["id"]}
+    with pytest.raises(MissingError, match="nothing is known of arrival"):
+        await show_arrival(database, "ws_other", first)
+
+
+async def test_copies_and_outcomes_are_found_without_a_walk_through_a_table(
+    hooks: HookDesk,
+) -> None:
+    is_sqlite = hooks.service.database.name == "sqlite"
+
+    def explain(tx: Connection) -> list[str]:
+        if not is_sqlite:
+            # Of an empty table it would read all there is.
+            tx.exec_driver_sql("SET enable_seqscan = off")
+        queries = arrival_outcomes.queries("default", bytes(range(16)))
+        counted = copies.count_query([bytes(16), bytes(range(16))], first_day=1)
+        return [str(tx.exec_driver_sql(written(query)).all()) for query in (counted, *queries)]
+
+    def written(query: Select[*tuple[Any, ...]]) -> str:
+        bound = query.compile(compile_kwargs={"render_postcompile": True})
+        text = str(bound)
+        for name, value in sorted(bound.params.items(), reverse=True):
+            literal = f"'{value}'" if isinstance(value, str) else str(value)
+            if isinstance(value, bytes):
+                literal = f"x'{value.hex()}'" if is_sqlite else f"'\\x{value.hex()}'::bytea"
+            text = text.replace(f":{name}", literal)
+        return f"EXPLAIN {'QUERY PLAN ' if is_sqlite else ''}{text}"
+
+    for plan in await hooks.service.database.read(explain):
+        assert "SCAN " not in plan
+        assert "Seq Scan" not in plan

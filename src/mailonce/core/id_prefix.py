@@ -7,8 +7,8 @@ from mailonce.errors import ParseError
 
 # Ids begin with their time: fewer digits would be those of a whole day.
 DIGITS_MIN = 6
-DIGITS = {"dlv": 64, "evt": 32, "dead": 32, "snd": 32, "exp": 32}
-_FORM = re.compile(r"(dlv|evt|dead|snd|exp)_([0-9a-f]+)…?")
+DIGITS = {"dlv": 64, "evt": 32, "dead": 32, "snd": 32, "exp": 32, "arr": 32}
+_FORM = re.compile(r"(dlv|evt|dead|snd|exp|arr)_([0-9a-f]+)…?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ def read_prefix(text: str) -> IdPrefix:
     match = _FORM.fullmatch(text)
     if match is None or not DIGITS_MIN <= len(match[2]) <= DIGITS[match[1]]:
         raise ParseError(
-            f"{text[:80]!r} is not the beginning of an id: give dlv_, evt_, dead_, snd_ or exp_ "
-            f"and at least {DIGITS_MIN} of its digits"
+            f"{text[:80]!r} is not the beginning of an id: give dlv_, evt_, dead_, snd_, exp_ "
+            f"or arr_ and at least {DIGITS_MIN} of its digits"
         )
     kind, digits = match[1], match[2]
     return IdPrefix(

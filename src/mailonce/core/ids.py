@@ -45,6 +45,9 @@ def private(prefix: str, text: str) -> bytes:
         raw = bytes.fromhex(rest)
     except ValueError:
         raw = b""
+    if start == "arr" != prefix and len(raw) == ID_BYTES:
+        # A provider has no other id of ours in its log.
+        raise MissingError(f"{text!r} is the id of an arrival; see GET /v1/arrivals/{text}")
     if start != prefix or len(raw) != ID_BYTES:
         raise MissingError(f"{text[:60]!r} is not an id of the form {prefix}_…; {_SEE[prefix]}")
     return raw

@@ -4,7 +4,7 @@ from sqlalchemy import Column, Connection, Table, select
 
 from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.send_tables import SENDS
-from mailonce.store.schema.tables import DEAD_LETTERS, DELIVERIES, EVENTS
+from mailonce.store.schema.tables import ARRIVALS, DEAD_LETTERS, DELIVERIES, EVENTS
 
 _IDS: dict[str, tuple[Table, Column[bytes]]] = {
     "dlv": (DELIVERIES, DELIVERIES.c.key),
@@ -12,6 +12,7 @@ _IDS: dict[str, tuple[Table, Column[bytes]]] = {
     "dead": (DEAD_LETTERS, DEAD_LETTERS.c.id),
     "snd": (SENDS, SENDS.c.id),
     "exp": (EXPECTATIONS, EXPECTATIONS.c.id),
+    "arr": (ARRIVALS, ARRIVALS.c.id),
 }
 KINDS = tuple(_IDS)
 

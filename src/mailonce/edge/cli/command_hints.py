@@ -27,11 +27,12 @@ OPTIONS = {
     "send `Authorization: Bearer KEY`": "give a key with --key, or with MAILONCE_KEY",
 }
 _REQUEST = re.compile(r"\bGET /v1/([a-z-]+)(?![\w/-])")
+_ARRIVAL = re.compile(r"\bGET /v1/arrivals/(arr_[0-9a-f]+)")
 
 
 def in_commands(sentence: str) -> str:
     """Name commands instead of the requests that do the same."""
-    named = _REQUEST.sub(_command, sentence)
+    named = _REQUEST.sub(_command, _ARRIVAL.sub(r"`mailonce arrival show \1`", sentence))
     for request, command in OPTIONS.items():
         named = named.replace(request, command)
     return named

@@ -40,6 +40,7 @@ class _ListByDefault(OptionsAnywhere):
 # By the beginning of an id: the command that shows what it names.
 COMMANDS_OF_IDS = {
     "evt": "events show", "dlv": "delivery show", "dead": "dead show", "exp": "expectation show",
+    "arr": "arrival show",
 }  # fmt: skip
 
 app = typer.Typer(name="events", help="List and show events.", cls=_ListByDefault)

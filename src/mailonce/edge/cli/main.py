@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mailonce import __version__
 from mailonce.edge.cli import (
+    arrivals,
     attention,
     audit,
     certify,
@@ -187,7 +188,7 @@ api_command(routes.app, "test")(certify.test)
 api_command(inboxes.app, "messages")(inbox_messages.messages)
 api_command(inboxes.app, "save")(inbox_messages.save)
 api_command(inboxes.app, "delete-message")(inbox_messages.delete_message)
-for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app):
+for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app, arrivals.app):
     app.add_typer(noun)
 for look in (events.message, recipients.recipient, recipients.tail):
     api_command(app)(look)

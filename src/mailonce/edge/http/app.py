@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailonce import __version__
 from mailonce.edge.http import (
+    arrival_outcomes,
     arrivals,
     arrivals_description,
     audit,
@@ -59,10 +60,10 @@ STATIC = Path(__file__).parent / "static"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
-    manage, key_access, routes, polls, events, messages, suppressions, stats, conflicts, deliveries,
-    dead_letters, reruns, inboxes, inbox_messages, expectations, consumptions, domains, files,
-    sends, senders, templates, unsubscribe, ids, schemas, providers, operator, audit,
-    health,
+    manage, key_access, routes, polls, events, arrival_outcomes, messages, suppressions, stats,
+    conflicts, deliveries, dead_letters, reruns, inboxes, inbox_messages, expectations,
+    consumptions, domains, files, sends, senders, templates, unsubscribe, ids, schemas, providers,
+    operator, audit, health,
 )  # fmt: skip
 
 

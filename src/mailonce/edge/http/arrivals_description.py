@@ -15,6 +15,10 @@ _SCHEMA = {
     "type": "object",
     "properties": {
         "status": {"type": "string"},
+        "arrival": {
+            "type": "string",
+            "description": "Its id; `GET /v1/arrivals/{arrival_id}` tells what became of it.",
+        },
         "events": {"type": "integer", "description": "Events that the webhook held."},
         "new": {"type": "integer", "description": "Those that were not known before."},
         "detail": {"type": "string", "description": "Why it was refused."},

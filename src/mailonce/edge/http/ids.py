@@ -13,9 +13,9 @@ router = APIRouter(prefix="/v1/ids", tags=["events"], dependencies=KNOWN_QUERY)
 
 @router.get("/{prefix}", summary="Complete an id")
 async def complete_id(service: TheService, caller: Reader, prefix: str) -> Page[str]:
-    """The ids that begin so: `dlv_…`, `evt_…`, `dead_…`, `snd_…` or `exp_…`, and six digits.
+    """The ids that begin so: `dlv_…`, `evt_…`, `dead_…`, `snd_…`, `exp_…` or `arr_…`.
 
-    At most five: more than one means that the beginning is not unique.
+    With at least six digits. At most five: more than one means that the beginning is not unique.
     """
     matches = await find_ids(service.database, caller.workspace, read_prefix(prefix))
     return {"data": matches, "next": None}
