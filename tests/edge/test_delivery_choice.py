@@ -7,6 +7,7 @@ import pytest
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli import delivery_choice
 from mailonce.edge.cli.delivery_choice import IDS_MAX, choose
+from mailonce.edge.cli.show import Show
 from mailonce.errors import ConfigError
 
 
@@ -39,7 +40,7 @@ async def bounces_of(server: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(delivery_choice, "about", about)
     return await choose(
-        server, recipient="ann@example.net", message=None, type_=EventType.BOUNCED, states=None,
+        server, Show(json=True), recipient="ann@example.net", message=None, type_=EventType.BOUNCED, states=None,
         yes=True, route=None, since=None, until=None,
     )  # fmt: skip
 
