@@ -40,8 +40,8 @@ async def bounces_of(server: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(delivery_choice, "about", about)
     return await choose(
-        server, Show(json=True), recipient="ann@example.net", message=None, type_=EventType.BOUNCED, states=None,
-        yes=True, route=None, since=None, until=None,
+        server, Show(json=True), recipient="ann@example.net", message=None,
+        type_=EventType.BOUNCED, states=None, yes=True, route=None, since=None, until=None,
     )  # fmt: skip
 
 

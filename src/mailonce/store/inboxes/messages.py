@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select
 from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.query import MessageFilter
 from mailonce.core.reading.values import address_of
+from mailonce.store.days import days_of
 from mailonce.store.ledger import copies
 from mailonce.store.schema.expectation_tables import EXPECTATIONS
 from mailonce.store.schema.mail_tables import ATTACHMENTS, BLOBS, MAILS, MESSAGES
@@ -123,10 +124,10 @@ def page(
     The first is given however large it is, or a reader would never get behind it.
     """
     behind = (_M.inbox == inbox, _M.seq > after, *_conditions(which))
-    sizes = select(_M.seq, func.length(_M.document))
+    sizes = select(_M.seq, func.length(_M.document), _M.mail)
     rows = tx.execute(sizes.where(*behind, _M.seq <= until).order_by(_M.seq).limit(limit)).all()
     last, size = after, 0
-    for seq, document_bytes in rows:
+    for seq, document_bytes, _ in rows:
         size += document_bytes
         if last > after and size > bytes_max:
             break
@@ -136,11 +137,13 @@ def page(
             last = max(last, until)
     if not rows:
         return MessagePage([], last, {})
-    query = select(_M.id, _M.seq, _M.document, _M.mail)
+    # None of their copies came on a day before the first of them.
+    first_day, _ = days_of(min(bytes(mail) for _, _, mail in rows))
+    again = copies.times_of(_M.mail, first_day=first_day)
+    query = select(_M.id, _M.seq, _M.document, again)
     shown = tx.execute(query.where(*behind, _M.seq <= last).order_by(_M.seq)).all()
-    repeats = copies.of_mails(tx, [bytes(row[3]) for row in shown])
-    again = {row[0]: repeats[key] for row in shown if (key := bytes(row[3])) in repeats}
-    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, again)
+    repeats = {row[0]: row[3] for row in shown if row[3]}
+    return MessagePage([StoredMessage(*row[:3]) for row in shown], last, repeats)
 
 
 def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:

@@ -7,7 +7,7 @@ it is read: its copy names the mail, and the events that were read from it came 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from mailonce.core.events.event import EventType
 from mailonce.store.days import SKEW_DAYS, days_of
@@ -50,6 +50,15 @@ def of_mails(tx: Connection, mails: Iterable[bytes]) -> dict[bytes, int]:
     ids = set(mails)
     counted = _count(tx, ids, {days_of(mail)[0] for mail in ids})
     return {mail: copies.times for mail, copies in counted.items()}
+
+
+def times_of(mail: ColumnElement[bytes], *, first_day: int) -> ColumnElement[int]:
+    """Count how often a mail came again, within a statement that reads it.
+
+    A mail has copies of mails alone, which `count_query` counts by their positions, too.
+    """
+    is_copy = (COPIES.c.event == mail, COPIES.c.day >= first_day)
+    return select(func.count(COPIES.c.position.distinct())).where(*is_copy).scalar_subquery()
 
 
 def count_query(ids: Sequence[bytes], *, first_day: int) -> Select[*tuple[Any, ...]]:
