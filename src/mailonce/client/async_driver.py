@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import threading
 import time
 from typing import Protocol, TypeVar, assert_never
 
@@ -91,26 +93,29 @@ async def _do(
 
 
 class NetworkWire:
-    """The server over the network; a few idle connections are kept for the next request."""
+    """The server over the network; a few idle connections are kept for the next request.
+
+    A connection belongs to the event loop that opened it. Another loop leaves it alone, and drops
+    it once its own is closed: before anything is written, so that no request goes out unanswered.
+    """
 
     def __init__(self, place: ServerPlace) -> None:
         self._place = place
+        # Loops may run in several threads; the lock is never held while one waits.
+        self._lock = threading.Lock()
         self._idle: list[tuple[_Connection, float]] = []
         self._is_closed = False
 
     async def exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer:
         self._check_open()
-        while self._idle:
-            idle, since = self._idle.pop()
-            if time.monotonic() - since < IDLE_S_MAX:
-                try:
-                    return await self._exchange_over(idle, request, timeout_s)
-                except LostConnectionError as lost:
-                    # The server may have closed it just now; then a new one tells more.
-                    if isinstance(lost.__cause__, TimeoutError):
-                        raise
-                    break
-            idle.close()
+        idle = self._take()
+        if idle is not None:
+            try:
+                return await self._exchange_over(idle, request, timeout_s)
+            except LostConnectionError as lost:
+                # The server may have closed it just now; then a new one tells more.
+                if isinstance(lost.__cause__, TimeoutError):
+                    raise
         return await self._exchange_over(await self._connect(), request, timeout_s)
 
     async def open(self, request: ApiRequest, timeout_s: float) -> tuple[ApiAnswer, AsyncBody]:
@@ -120,7 +125,8 @@ class NetworkWire:
 
     async def close(self) -> None:
         self._is_closed = True
-        idle, self._idle = self._idle, []
+        with self._lock:
+            idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
 
@@ -133,12 +139,34 @@ class NetworkWire:
     ) -> ApiAnswer:
         head = await connection.head(self._place.write(request), timeout_s)
         body = await connection.rest(timeout_s)
-        if connection.reader.is_reusable and len(self._idle) < IDLE_MAX:
+        if connection.reader.is_reusable:
             connection.reader = ResponseReader()
-            self._idle.append((connection, time.monotonic()))
+            self._keep(connection)
         else:
             connection.close()
         return ApiAnswer(head.status, head.headers, body)
+
+    def _take(self) -> "_Connection | None":
+        """Take a connection of this loop that was used a moment ago; drop those of closed loops."""
+        here, fresh_s = asyncio.get_running_loop(), time.monotonic() - IDLE_S_MAX
+        with self._lock:
+            usable = [one for one in self._idle if one[0].loop is here and one[1] > fresh_s]
+            taken = usable.pop() if usable else None
+            others = [one for one in self._idle if one[0].loop is not here]
+            kept = usable + [one for one in others if not one[0].loop.is_closed()]
+            gone = [one for one in self._idle if one not in kept and one is not taken]
+            self._idle = kept
+        for connection, _ in gone:
+            connection.close()
+        return None if taken is None else taken[0]
+
+    def _keep(self, connection: "_Connection") -> None:
+        """Keep a connection for the next request of its loop."""
+        with self._lock:
+            if sum(one.loop is connection.loop for one, _ in self._idle) < IDLE_MAX:
+                self._idle.append((connection, time.monotonic()))
+                return
+        connection.close()
 
     async def _connect(self) -> "_Connection":
         place = self._place
@@ -159,6 +187,7 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reading = reader
         self._writing = writer
+        self.loop = asyncio.get_running_loop()
         self.reader = ResponseReader()
 
     async def head(self, request: bytes, timeout_s: float) -> ApiAnswer:
@@ -197,7 +226,23 @@ class _Connection:
         return self.reader.take() or (b"" if self.reader.is_complete else None)
 
     def close(self) -> None:
-        self._writing.close()
+        """Close it, in whichever loop or thread this is called."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        try:
+            if self.loop is here:
+                self._writing.close()
+            else:
+                self.loop.call_soon_threadsafe(self._writing.close)
+        except RuntimeError:
+            # Its loop is closed and does nothing more: tell the server; Python collects the rest.
+            with (
+                contextlib.suppress(OSError, AttributeError),
+                self._writing.get_extra_info("socket").dup() as connection,
+            ):
+                connection.shutdown(socket.SHUT_RDWR)
 
     async def _feed(self, timeout_s: float) -> None:
         try:
