@@ -33,7 +33,7 @@ from mailonce.client.send_fields import RecipientFields, SendFields, many_recipi
 
 
 class AsyncClient:
-    """Sends, inboxes and expectations of a server; tasks of one event loop may share one.
+    """Sends, inboxes and expectations of a server; tasks may share one, and event loops too.
 
     Without `url` and `key` it is MAILONCE_URL and MAILONCE_KEY that count. A request that was not
     answered is sent again under the same key for `retry_s`, so a restart of the server is no error.

@@ -1,10 +1,11 @@
 """The calls of the client, as flows: what each asks the API for, and what it gives."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypedDict
 
 from mailonce.client import requests
-from mailonce.client.flows import FlowContext, ask, ask_json
+from mailonce.client.flows import FlowContext, ask, ask_json, read_answer
 from mailonce.client.records import (
     ConsumptionRecord,
     ExpectationRecord,
@@ -14,6 +15,7 @@ from mailonce.client.records import (
     consumption_of,
     expectation_of,
     message_of,
+    object_of,
     record_of,
 )
 from mailonce.client.requests import name_of, new_key
@@ -86,7 +88,8 @@ def send(
     """Send a mail, once; a key is made where neither one nor a cause is given.
 
     `on_key` is given the key before the first attempt, so that whoever crashes meanwhile can ask
-    again under the same one. Where no answer came, the error has it as the member `key`.
+    again under the same one. Where no answer came, or one that cannot be read, the error has it as
+    the member `key`.
     """
     if key is None and not fields.get("cause_id"):
         key = new_key()
@@ -95,34 +98,37 @@ def send(
     body: dict[str, Any] = {"to": to, "from": from_, **plain_fields(fields)}
     try:
         answer = yield from ask(context, requests.post("sends", body=body, key=key))
+        is_replayed = answer.headers.get("idempotent-replayed") == "true"
+        return read_answer(context, answer, partial(_sends_of, is_replayed=is_replayed))
     except UnavailableError as error:
         error.members = {**error.members, **({} if key is None else {"key": key})}
         raise
-    shown = requests.read_json(answer.body)
-    is_replayed = answer.headers.get("idempotent-replayed") == "true"
+
+
+def _sends_of(shown: Mapping[str, Any], *, is_replayed: bool) -> list[SendRecord]:
     several = shown.get("data", [shown])
     return [record_of(SendRecord, one, is_replayed=is_replayed) for one in several]
 
 
 def find_send(context: FlowContext, send: SendName) -> Flow[SendRecord]:
-    shown = yield from ask_json(context, requests.get("sends", name_of(send)))
-    return record_of(SendRecord, shown)
+    request = requests.get("sends", name_of(send))
+    return (yield from ask_json(context, request, partial(record_of, SendRecord)))
 
 
 def cancel_send(context: FlowContext, send: SendName) -> Flow[SendRecord]:
-    shown = yield from ask_json(context, requests.post("sends", name_of(send), "cancel"))
-    return record_of(SendRecord, shown)
+    request = requests.post("sends", name_of(send), "cancel")
+    return (yield from ask_json(context, request, partial(record_of, SendRecord)))
 
 
 def make_inbox(context: FlowContext, key: str | None, fields: InboxFields) -> Flow[InboxRecord]:
     """Make an inbox; an answer that was lost is asked for again under the same key."""
     request = requests.post("inboxes", body=fields, key=key or new_key())
-    return record_of(InboxRecord, (yield from ask_json(context, request)))
+    return (yield from ask_json(context, request, partial(record_of, InboxRecord)))
 
 
 def find_inbox(context: FlowContext, inbox: InboxName) -> Flow[InboxRecord]:
-    shown = yield from ask_json(context, requests.get("inboxes", name_of(inbox)))
-    return record_of(InboxRecord, shown)
+    request = requests.get("inboxes", name_of(inbox))
+    return (yield from ask_json(context, request, partial(record_of, InboxRecord)))
 
 
 def delete_inbox(context: FlowContext, inbox: InboxName) -> Flow[None]:
@@ -137,7 +143,7 @@ def put_message(
     """Put a mail into an inbox as if it had come over SMTP; say whether it was new."""
     query: dict[str, Any] = {"to": to, "from": from_}
     request = requests.post_mail("inboxes", name_of(inbox), "messages", mail=mail, **query)
-    return bool((yield from ask_json(context, request))["new"])
+    return (yield from ask_json(context, request, lambda shown: bool(shown["new"])))
 
 
 def raw_mail(context: FlowContext, inbox: InboxName, message: str) -> Flow[bytes]:
@@ -147,13 +153,12 @@ def raw_mail(context: FlowContext, inbox: InboxName, message: str) -> Flow[bytes
 
 def find_message(context: FlowContext, inbox: InboxName, message: str) -> Flow[MessageRecord]:
     path = ("inboxes", name_of(inbox), "messages", message)
-    return message_of((yield from ask_json(context, requests.get(*path))))
+    return (yield from ask_json(context, requests.get(*path), message_of))
 
 
 def find_access(context: FlowContext) -> Flow[Mapping[str, Any]]:
     """Say what the client's own key may do."""
-    shown: Mapping[str, Any] = yield from ask_json(context, requests.get("access"))
-    return shown
+    return (yield from ask_json(context, requests.get("access"), object_of))
 
 
 def open_expectation(
@@ -168,14 +173,14 @@ def open_expectation(
     body.pop("for_", None)
     place = () if inbox is None else ("inboxes", name_of(inbox))
     request = requests.post(*place, "expectations", body=body, key=key or new_key())
-    return expectation_of((yield from ask_json(context, request)))
+    return (yield from ask_json(context, request, expectation_of))
 
 
 def find_expectation(
     context: FlowContext, expectation: ExpectationName, wait_s: float
 ) -> Flow[ExpectationRecord]:
     request = requests.get("expectations", id_of(expectation), wait=wait_s or None)
-    return expectation_of((yield from ask_json(context, request, wait_s=wait_s)))
+    return (yield from ask_json(context, request, expectation_of, wait_s=wait_s))
 
 
 def consume(
@@ -185,7 +190,8 @@ def consume(
     key = consume_key or new_key()
     name = id_of(expectation)
     request = requests.post("expectations", name, "consume", body={"consume_key": key})
-    return consumption_of((yield from ask_json(context, request)), name, key)
+    read = partial(consumption_of, expectation=name, key=key)
+    return (yield from ask_json(context, request, read))
 
 
 def confirm(
@@ -194,8 +200,7 @@ def confirm(
     """Say whether the value was accepted where it was used."""
     body = {"consume_key": consume_key, "accepted": accepted}
     path = ("expectations", id_of(expectation), "confirm")
-    shown: Mapping[str, Any] = yield from ask_json(context, requests.post(*path, body=body))
-    return shown
+    return (yield from ask_json(context, requests.post(*path, body=body), object_of))
 
 
 def redeem(
@@ -212,14 +217,12 @@ def redeem(
     while True:
         attempt += 1
         try:
-            shown: Mapping[str, Any] = yield from ask_json(context, request, wait_s=REDEEM_S_MAX)
+            return (yield from ask_json(context, request, object_of, wait_s=REDEEM_S_MAX))
         except ClashError as error:
             left_s = until_s - context.now()
             if error.code != REDEEMING or left_s <= 0:
                 raise
             yield Sleep(min(context.pause_s(attempt), left_s))
-        else:
-            return shown
 
 
 def narrow(
@@ -227,7 +230,7 @@ def narrow(
 ) -> Flow[ExpectationRecord]:
     """Ask for less than before; a second time it changes nothing."""
     request = requests.post("expectations", id_of(expectation), "narrow", body=fields)
-    return expectation_of((yield from ask_json(context, request)))
+    return (yield from ask_json(context, request, expectation_of))
 
 
 def resend(
@@ -236,15 +239,13 @@ def resend(
     """Ask whether the mail may be asked for again; the same number gets the same grant."""
     path = ("expectations", id_of(expectation), "resend")
     request = requests.post(*path, body={"number": number})
-    shown: Mapping[str, Any] = yield from ask_json(context, request)
-    return shown
+    return (yield from ask_json(context, request, object_of))
 
 
 def explain(context: FlowContext, expectation: ExpectationName) -> Flow[Mapping[str, Any]]:
     """Say what came, and why it did or did not match."""
     path = ("expectations", id_of(expectation), "explain")
-    shown: Mapping[str, Any] = yield from ask_json(context, requests.get(*path))
-    return shown
+    return (yield from ask_json(context, requests.get(*path), object_of))
 
 
 def id_of(expectation: ExpectationName) -> str:

@@ -10,6 +10,8 @@ from mailonce.errors import GoneError, MailonceError, RefusedError, UnavailableE
 
 # The members that every problem has.
 _PROBLEM = frozenset({"type", "title", "status", "detail"})
+# What a proxy answers in place of a server that it cannot reach.
+_GATEWAY = frozenset({502, 503, 504})
 _BY_STATUS = MappingProxyType(
     {
         401: VerifyError,
@@ -39,6 +41,11 @@ class WaitTimeoutError(UnavailableError, TimeoutError):
 def error_of(status: int, content_type: str, body: bytes, *, url: str) -> MailonceError:
     """Turn an answer that is no success into the error that it was."""
     problem = _problem_in(content_type, body)
+    if problem is None and status in _GATEWAY:
+        return UnavailableError(
+            f"{url} answered {status}; the server, or a proxy before it, is not available: "
+            "see whether the server runs"
+        )
     if problem is None:
         return by_status(status)(
             f"{url} answered {status}, not as mailonce does; correct the URL of the server"

@@ -13,7 +13,7 @@ pauses, each time longer. A message counts once, by its `seq`, whichever way it 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mailonce.client import requests
 from mailonce.client.errors_of_answers import WaitTimeoutError, error_of
@@ -37,6 +37,8 @@ from mailonce.client.steps import (
     Sleep,
 )
 from mailonce.errors import ConfigError, GoneError, MailonceError, UnavailableError
+
+T = TypeVar("T")
 
 # How long one exchange may take: less than a request is sent again for, so that a server which
 # takes a request and then hangs is asked again, too.
@@ -122,7 +124,7 @@ def ask(
     attempt = 0
     while True:
         attempt += 1
-        pause_s = context.pause_s(attempt)
+        pause_s, named_s = context.pause_s(attempt), 0.0
         timeout_s = context.timeout_s + wait_s
         if until_s is not None:
             timeout_s = min(timeout_s, max(0.0, until_s - context.now()) + GRACE_S)
@@ -139,20 +141,46 @@ def ask(
             error = _error_of(context, answer)
             if answer.status not in LATER:
                 raise error
-            pause_s = max(pause_s, _retry_after_s(answer))
+            named_s = _retry_after_s(answer)
+            pause_s = max(pause_s, named_s)
         left_s = last_s - context.now()
-        if left_s <= 0 or (until_s is None and pause_s > left_s):
+        if left_s <= 0 or (until_s is None and named_s > left_s):
             raise error
-        # A wait is worth one more look at its end.
+        # The end of the time is worth one more attempt.
         yield Sleep(min(pause_s, left_s))
 
 
 def ask_json(
-    context: FlowContext, request: ApiRequest, *, wait_s: float = 0, until_s: float | None = None
-) -> Flow[Any]:
-    """Send a request, and read its answer."""
+    context: FlowContext,
+    request: ApiRequest,
+    read: Callable[[Mapping[str, Any]], T],
+    *,
+    wait_s: float = 0,
+    until_s: float | None = None,
+) -> Flow[T]:
+    """Send a request, and give what `read` makes of its answer.
+
+    Raises: as `ask`, and UnavailableError where the answer cannot be read.
+    """
     answer = yield from ask(context, request, wait_s=wait_s, until_s=until_s)
-    return requests.read_json(answer.body)
+    return read_answer(context, answer, read)
+
+
+def read_answer(
+    context: FlowContext, answer: ApiAnswer, read: Callable[[Mapping[str, Any]], T]
+) -> T:
+    """Give what `read` makes of a success.
+
+    It may come from a proxy, or be cut: then nobody knows what the server did.
+    Raises: UnavailableError.
+    """
+    try:
+        return read(json.loads(answer.body))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UnavailableError(
+            f"{context.url} answered {answer.status}, but not as mailonce does; correct the URL of "
+            "the server, or see what the proxy before it answers"
+        ) from error
 
 
 def read_messages(
@@ -166,7 +194,10 @@ def read_messages(
 ) -> Flow[MessageList]:
     """Read the messages behind a number, or wait for one."""
     request = requests.get("inboxes", inbox, "messages", after=after, wait=wait_s or None, **query)
-    page = yield from ask_json(context, request, wait_s=wait_s, until_s=until_s)
+    return (yield from ask_json(context, request, _page_of, wait_s=wait_s, until_s=until_s))
+
+
+def _page_of(page: Mapping[str, Any]) -> MessageList:
     copies = page.get("copies", {})
     return MessageList(
         messages=tuple(message_of(one, copies=copies.get(one["id"], 0)) for one in page["data"]),
@@ -223,8 +254,9 @@ def wait_for_expectation(
         left_s = max(0.0, until_s - context.now())
         wait_s = round(min(QUIET_S, left_s), 3)
         request = requests.get("expectations", expectation, wait=wait_s or None)
-        shown = yield from ask_json(context, request, wait_s=wait_s, until_s=until_s)
-        record = expectation_of(shown)
+        record = yield from ask_json(
+            context, request, expectation_of, wait_s=wait_s, until_s=until_s
+        )
         now_s = context.now()
         if record.state != PENDING or now_s >= until_s:
             return record

@@ -113,8 +113,15 @@ class SendRecord:
 def record_of(kind: type[R], shown: Mapping[str, Any], **given: Any) -> R:
     """Make a record of what the API shows; what it leaves out has its default."""
     names = {one.name for one in fields(kind)}  # type: ignore[arg-type]
-    known = {name: shown[name] for name in shown if name in names}
+    known = {name: shown[name] for name in object_of(shown) if name in names}
     return kind(**{**known, "json": shown, **given})
+
+
+def object_of(shown: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give what the API shows as it is, where it is an object."""
+    if not isinstance(shown, Mapping):
+        raise TypeError(f"an object was expected, not {type(shown).__name__}")
+    return shown
 
 
 def message_of(shown: Mapping[str, Any], *, copies: int = 0) -> MessageRecord:

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from mailonce.client.records import InboxRecord, SendRecord
 from mailonce.client.steps import ApiRequest
-from mailonce.errors import ParseError, UnavailableError
+from mailonce.errors import ParseError
 
 JSON = "application/json"
 MAIL = "message/rfc822"
@@ -63,17 +63,6 @@ def path_of(*parts: str, **query: Any) -> str:
     path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
     given = {name: value for name, value in query.items() if value is not None}
     return f"{path}?{urlencode(given)}" if given else path
-
-
-def read_json(body: bytes) -> Any:
-    """Read an answer that is JSON.
-
-    Raises: UnavailableError where it is none.
-    """
-    try:
-        return json.loads(body) if body else None
-    except ValueError:
-        raise UnavailableError("the answer is no JSON; correct the URL of the server") from None
 
 
 def name_of(named: InboxRecord | SendRecord | str) -> str:
