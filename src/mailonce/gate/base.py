@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from threading import Lock
@@ -69,7 +70,7 @@ class GateCore:
         """
         if not isinstance(request, Request):
             raise ConfigError(
-                f"the gate reads a Request of mailonce.gate, not {_kind_of(request)}; write "
+                f"the gate reads a Request of mailonce.gate, not {kind_of(request)}; write "
                 "`Request(headers=…, body=…)`, or use an adapter of mailonce.gate.adapters"
             )
         if len(request.body) > self.policy.body_bytes_max:
@@ -167,7 +168,7 @@ class BaseGate(Generic[S]):
         demand_store(store, written=f"{name}({{}})", awaits=self.awaits)
         if policy is not None and not isinstance(policy, Policy):
             raise ConfigError(
-                f"a policy is needed, not {_kind_of(policy)}; write `{name}(store, Policy(…))`"
+                f"a policy is needed, not {kind_of(policy)}; write `{name}(store, Policy(…))`"
             )
         if iscoroutinefunction(getattr(store, "begin", None)) is not self.awaits:
             store_name, other = type(store).__name__, "Gate" if self.awaits else "AsyncGate"
@@ -193,7 +194,7 @@ def demand_gate(given: object, *, written: str, gate: str, otherwise: str) -> No
         return
     if _is_store(given):
         remedy = written.format(f"{gate}(store)")
-        raise ConfigError(f"a gate is needed, not {_kind_of(given)}; write `{remedy}`")
+        raise ConfigError(f"a gate is needed, not {kind_of(given)}; write `{remedy}`")
     raise ConfigError(otherwise)
 
 
@@ -205,7 +206,7 @@ def demand_store(given: object, *, written: str, awaits: bool) -> None:
     if _is_store(given):
         return
     user = written.partition("(")[0]
-    needs = f"{user} needs a store, not {_kind_of(given)}"
+    needs = f"{user} needs a store, not {kind_of(given)}"
     if isinstance(given, BaseGate):
         raise ConfigError(f"{needs}; give it the gate's own, `gate.store`")
     kind = "Async" if awaits else ""
@@ -226,7 +227,15 @@ def _is_store(given: object) -> bool:
     return hasattr(given, "execute_in") and hasattr(given, "begin")
 
 
-def _kind_of(given: object) -> str:
+def is_async(function: object) -> bool:
+    """Say whether a function is async, or a part of one, or an object that is called as one."""
+    while isinstance(function, partial):
+        function = function.func
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - of objects
+
+
+def kind_of(given: object) -> str:
+    """Name the kind of what was given, with its article."""
     name = type(given).__name__
     return "None" if given is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from inspect import isawaitable, iscoroutine, iscoroutinefunction, unwrap
 from typing import ClassVar, Generic, TypeVar
 
 from mailonce.errors import ConfigError
 from mailonce.gate.async_gate import AsyncDriver
-from mailonce.gate.base import demand_store
+from mailonce.gate.base import demand_store, is_async
 from mailonce.gate.flows.outbox import (
     OVERDUE_S,
     REQUEST,
@@ -24,6 +24,7 @@ from mailonce.gate.flows.outbox import (
     Pace,
 )
 from mailonce.gate.gate import Driver
+from mailonce.gate.rules.owed_send import SEND
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql, Owed
 from mailonce.gate.store_contract import AnyStore, AsyncStore, Store
 
@@ -66,8 +67,12 @@ class BaseOutbox(Generic[S, E]):
                 kind_of = type(handler).__name__
                 raise ConfigError(f"the handler of {topic!r} is a {kind_of}; give a function")
             # What is no coroutine function may still give something to await.
-            if iscoroutinefunction(handler) and not self.awaits:
+            if is_async(handler) and not self.awaits:
                 raise ConfigError(f"{name} cannot await the handler of {topic!r}; use AsyncOutbox")
+            if self.awaits and not (is_async(handler) or is_async(unwrap(handler))):
+                raise ConfigError(
+                    f"the handler of {topic!r} is not async; write `async def`, or use Outbox"
+                )
         self.ways = OutboxFlows(OutboxSql(store.sql.dialect, table), pace or Pace())
         self._store = store
         self._handlers = dict(handlers)
@@ -84,11 +89,15 @@ class BaseOutbox(Generic[S, E]):
 
     def _tell(self, topics: list[str]) -> None:
         """Log once what this worker leaves, in case that no other one handles it."""
+        kind = "Async" if self.awaits else ""
         for topic in topics:
+            remedy = f"name it: {kind}Outbox(store, {{{topic!r}: function}})"
+            if topic == SEND:
+                remedy = f"use {kind}SendOutbox(store, client)"
             log.warning(
                 "effects of the topic %r are due for more than %g s, and this worker has no "
-                "handler for it; where no other has one, name it: Outbox(store, {%r: function})",
-                topic, OVERDUE_S, topic,
+                "handler for it; where no other has one, %s",
+                topic, OVERDUE_S, remedy,
             )  # fmt: skip
         self._topics_in_log.update(topics)
 
@@ -201,7 +210,10 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
     async def _try(self, owed: Owed) -> Exception | None:
         try:
             async with asyncio.timeout(self.ways.pace.lease_s / 2):
-                await self._handlers[owed.topic](owed)
+                result = self._handlers[owed.topic](owed)
+                # A wrapper may look async and not be: its effect is done, and not to be done again.
+                if isawaitable(result):
+                    await result
         except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
             return error
         return None

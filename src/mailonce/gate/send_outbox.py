@@ -18,7 +18,8 @@ same key again, which is the same send.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Generic, NoReturn, TypeVar, Unpack
 
@@ -29,6 +30,7 @@ from mailonce.client.requests import new_key
 from mailonce.client.send_fields import SendFields, plain_fields
 from mailonce.errors import ClashError, ConfigError, MailonceError, ParseError, SizeError
 from mailonce.gate.async_gate import passage_with
+from mailonce.gate.base import BasePassage, kind_of
 from mailonce.gate.flows.outbox import GiveUpError, Pace
 from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
 from mailonce.gate.rules.owed_send import SEND, Recipients, check_same, owe_send, read_send
@@ -82,7 +84,8 @@ class SendOutbox(Outbox[Handle], Generic[Handle]):
         _check_connection(connection)
         owed = owe_send(to, from_=from_, key=_key(key, fields), fields=plain_fields(fields))
         sql = self.ways.sql
-        new = self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
+        with _writing(connection, self._store):
+            new = self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
         if not new:
             rows = self._store.execute_in(connection, sql.body(owed.effect_key))
             check_same(owed, rows[0][0] if rows else None)
@@ -130,7 +133,9 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
         _check_connection(connection)
         owed = owe_send(to, from_=from_, key=_key(key, fields), fields=plain_fields(fields))
         sql = self.ways.sql
-        new = await self._store.execute_in(connection, sql.owe(owed.effect_key, SEND, owed.body))
+        owe = sql.owe(owed.effect_key, SEND, owed.body)
+        with _writing(connection, self._store):
+            new = await self._store.execute_in(connection, owe)
         if not new:
             rows = await self._store.execute_in(connection, sql.body(owed.effect_key))
             check_same(owed, rows[0][0] if rows else None)
@@ -150,9 +155,13 @@ class AsyncSendOutbox(AsyncOutbox[Handle], Generic[Handle]):
 
 def _check_client(client: Client | AsyncClient, *, awaits: bool) -> None:
     """Refuse a client of the other kind: its call would be made, and its answer never read."""
-    if iscoroutinefunction(client.send) is not awaits:
-        kind = "an AsyncClient" if awaits else "a Client"
-        raise ConfigError(f"this outbox needs {kind}, and not {type(client).__name__}")
+    send = None if isinstance(client, type) else getattr(client, "send", None)
+    if send is None or iscoroutinefunction(send) is not awaits:
+        needs, kind = ("an", "Async") if awaits else ("a", "")
+        raise ConfigError(
+            f"this outbox needs {needs} {kind}Client, and not {kind_of(client)}; "
+            f"write `{kind}SendOutbox(store, {kind}Client())`"
+        )
 
 
 def _check_connection(connection: object) -> None:
@@ -161,6 +170,21 @@ def _check_connection(connection: object) -> None:
             f"`send` was given {connection!r} in place of the connection on which your "
             "transaction is open; give that one (of Django it is `django.db.connection`)"
         )
+    if isinstance(connection, BasePassage):
+        raise ConfigError(f"`send` was given {kind_of(connection)}; give it `passage.tx`")
+
+
+@contextmanager
+def _writing(connection: object, store: object) -> Iterator[None]:
+    """Say what to give where a store cannot use a connection: each knows those of its library."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"`send` was given {kind_of(connection)}, on which {type(store).__name__} cannot "
+            "write; give the connection or session of the store's own library on which your "
+            "transaction is open, not a pool or an engine"
+        ) from error
 
 
 def note_unawaited(call: UnawaitedCall) -> None:

@@ -7,8 +7,6 @@ async def hook(event: Event, tx: Annotated[AsyncSession, Depends(transaction)]):
 """
 
 from collections.abc import Callable, Coroutine
-from functools import partial
-from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request, Response
@@ -27,7 +25,7 @@ from mailonce.gate.adapters.asgi import (
     passage_of,
 )
 from mailonce.gate.async_gate import AsyncGate, AsyncPassage
-from mailonce.gate.base import demand_gate
+from mailonce.gate.base import demand_gate, is_async
 
 NO_DECORATOR = (
     "`gated` of FastAPI makes a route class, and is no decorator of a handler; write "
@@ -136,14 +134,7 @@ def _passage(request: Request) -> AsyncPassage[Any]:
 def _blocks(dependant: Dependant) -> bool:
     """Say whether a handler that cannot await depends on what must be awaited."""
     given = {one.call for one in dependant.dependencies}
-    return not given.isdisjoint({passage, transaction}) and not _awaits(dependant.call)
-
-
-def _awaits(handler: Any) -> bool:
-    """Say whether a handler is async: a function, a part of one, or an object that is called."""
-    while isinstance(handler, partial):
-        handler = handler.func
-    return iscoroutinefunction(handler) or iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - of objects
+    return not given.isdisjoint({passage, transaction}) and not is_async(dependant.call)
 
 
 def _reaches(dependant: Dependant) -> bool:
