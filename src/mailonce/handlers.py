@@ -15,7 +15,7 @@ become true together, once. A coroutine is given the event alone and runs at lea
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
@@ -84,6 +84,17 @@ class Handlers:
             raise ConfigError(
                 '`on` was given a function; write `@handlers.on()` or `@handlers.on("bounced")`'
             )
+        _check_events(events)
+        _check_texts(name=name or "", workspace=workspace, expression=expression)
+        _check_lists(sources=sources, domains=domains, tags=tags)
+        _check_numbers(deadline_s=deadline_s, limit_s=limit_s, concurrency=concurrency)
+        if isinstance(waits_s, str) or not _are(waits_s, _is_number):
+            raise ConfigError(
+                f"`waits_s` is {waits_s!r}; give numbers of seconds, one for each further try, "
+                "such as `(5, 30)`"
+            )
+        if not isinstance(metadata, Mapping):
+            raise ConfigError(f"`metadata` is {metadata!r}; give a dict of what must be equal")
 
         def register(function: F) -> F:
             called = str(name or getattr(function, "__name__", ""))
@@ -158,6 +169,46 @@ def load_handlers(spec: str) -> Handlers:
             "write module:name, such as shop.mail:handlers"
         )
     return handlers
+
+
+def _check_events(events: tuple[object, ...]) -> None:
+    if _are(events, _is_text):
+        return
+    named = [one for event in events for one in (event if isinstance(event, list) else [event])]
+    shown = ", ".join(f'"{one}"' for one in named if isinstance(one, str)) or '"bounced"'
+    raise ConfigError(f"each event is a text of its own; write `@handlers.on({shown})`")
+
+
+def _check_texts(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise ConfigError(f"`{name}` is {value!r}; give a text")
+
+
+def _check_lists(**given: object) -> None:
+    for name, value in given.items():
+        # A text is a sequence of texts, too: of its letters.
+        if isinstance(value, str) or not _are(value, _is_text):
+            shown = value if isinstance(value, str) else "…"
+            raise ConfigError(f'`{name}` is {value!r}; give a list of texts, such as `["{shown}"]`')
+
+
+def _check_numbers(**given: object) -> None:
+    for name, value in given.items():
+        if not _is_number(value):
+            raise ConfigError(f"`{name}` is {value!r}; give a number")
+
+
+def _are(values: object, is_right: Callable[[object], bool]) -> bool:
+    return isinstance(values, Collection) and all(is_right(one) for one in values)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _handler(route: Route, function: Callable[..., Any]) -> Handler:
