@@ -17,14 +17,17 @@ from tests.servers import free_port
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUITE = """
+import email.utils
 import smtplib
+import time
 import urllib.request
 
 import pytest
 
 
-def send(server, to, subject="hello", text="Hi", sender="shop@example.org"):
+def send(server, to, subject="hello", text="Hi", sender="shop@example.org", **headers):
     mail = f"From: {sender}\\r\\nTo: {to}\\r\\nSubject: {subject}\\r\\n\\r\\n{text}\\r\\n"
+    mail = "".join(f"{name}: {value}\\r\\n" for name, value in headers.items()) + mail
     with smtplib.SMTP(server.smtp_host, server.smtp_port) as smtp:
         smtp.sendmail(sender, [to], mail)
 
@@ -63,6 +66,16 @@ def test_the_only_link_and_the_only_code_of_a_format(mailonce_server, inbox):
     send(mailonce_server, inbox.address, "Hi", "Hello 492817")
     assert inbox.expect_link(host="shop.example") == "https://shop.example/s/abc"
     assert inbox.expect_code(code_format="digits:6") == "492817"
+
+
+@pytest.mark.parametrize("age_s", [150, 86_400, 300 * 86_400])
+def test_mail_counts_however_old_it_is(mailonce_server, inbox, age_s):
+    date = email.utils.formatdate(time.time() - age_s)
+    old = {"Received": f"from a by b; {date}", "Date": date}
+    send(mailonce_server, inbox.address, "Code", "Your verification code is 492817.", **old)
+    send(mailonce_server, inbox.address, "Link", "Confirm: https://shop.example/v?t=1", **old)
+    assert inbox.expect_code(timeout_s=3) == "492817"
+    assert inbox.expect_link(host="shop.example", timeout_s=3) == "https://shop.example/v?t=1"
 
 
 def test_fails_because_of_a_code_without_words(mailonce_server, inbox):
@@ -215,7 +228,7 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "12 failed, 8 passed" in printed
+    assert "12 failed, 11 passed" in printed
     assert re.search(r"seq +received +from +subject +times\n", printed)
     assert re.search(r"the same mail came to \S+ more than once:\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Receipt +2\n", printed)
@@ -243,7 +256,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
 
     assert code == 0, printed
-    assert "8 passed" in printed
+    assert "11 passed" in printed
 
 
 @pytest.mark.long
@@ -255,7 +268,7 @@ def test_processes_of_xdist_share_a_server_that_the_environment_names(
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
 
     assert code == 0, printed
-    assert "8 passed" in printed
+    assert "11 passed" in printed
 
 
 def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:

@@ -90,3 +90,8 @@ def test_a_request_of_an_older_version_has_the_same_fingerprint() -> None:
     assert fingerprint_of_request(request, "inb_1").hex() == "7e5ee2a948de4b352c777fe6f97ec5f6"
     others = ExpectationRequest(kind=LINK, link_hosts=("example.com",), only_candidate=True)
     assert fingerprint_of_request(others, "inb_1") != fingerprint_of_request(request, "inb_1")
+
+
+def test_the_age_of_mail_counts_unless_the_request_says_which_mail_counts() -> None:
+    assert not policy_of(ExpectationRequest(kind=CODE)).any_age
+    assert policy_of(ExpectationRequest(kind=CODE, after=0)).any_age

@@ -134,3 +134,15 @@ def test_the_first_servers_time_counts_as_well() -> None:
 
     assert judge(known, CODE_TEXT, headers=headers).is_stale
     assert not judge(known, CODE_TEXT, headers=headers[:1]).is_stale
+
+
+def test_where_age_does_not_count_no_mail_is_stale() -> None:
+    known = expectation(policy(any_age=True))
+    headers = [["Received", "from b by a; Mon, 16 Nov 2026 11:50:00 +0000"]]
+
+    verdict = judge(known, CODE_TEXT, date=moment(NOON_MS - 1_000 * MINUTE_MS), headers=headers)
+
+    assert (verdict.outcome, verdict.is_stale) == ("matched", False)
+    assert [one.reason for one in verdict.matchers if one.matcher is Matcher.FRESHNESS] == [
+        "not_demanded"
+    ]

@@ -65,3 +65,8 @@ def test_what_asks_for_more_is_refused(subtests: pytest.Subtests) -> None:
 def test_what_is_left_must_make_sense() -> None:
     with pytest.raises(ParseError):
         narrowed(LINKS, link_hosts=())
+
+
+def test_what_was_said_about_age_stays() -> None:
+    assert narrowed(expectation(policy(any_age=True)), code_format="digits:6").policy.any_age
+    assert not narrowed(expectation(), code_format="digits:6").policy.any_age

@@ -1,6 +1,8 @@
 """Which mail counts: what comes from then on, or what an operator says."""
 
 import asyncio
+import time
+from email.utils import formatdate
 
 import pytest
 
@@ -26,6 +28,20 @@ async def test_mail_that_came_before_counts_where_an_operator_says_so(room: Wait
     standings = [await room.standing(one) for one in (fresh, later, early, beyond)]
     assert [settled.state for _, settled in standings] == [ExpectationState.READY] * 4
     assert [len(known.mails) for known, _ in standings] == [1, 2, 3, 1]
+
+
+async def test_mail_that_an_operator_says_counts_does_so_at_any_age(room: WaitingRoom) -> None:
+    now = formatdate(time.time())
+    await room.send(code_mail("111222", Received=f"from a by b; {now}", Date=now))
+    await room.turn_clock(130)
+
+    early = await room.open(after=0, subject="early")
+    by_agent = await room.open(caller=AGENT, subject="agent")
+    await room.send(code_mail("734120", Date=now))
+
+    assert (await room.settled(early)).state is ExpectationState.READY
+    settled = await room.settled(by_agent)
+    assert (settled.state, settled.reason) == (ExpectationState.AMBIGUOUS, "stale_suspect")
 
 
 async def test_an_agent_cannot_ask_for_mail_that_came_before(room: WaitingRoom) -> None:

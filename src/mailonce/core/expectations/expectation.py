@@ -76,6 +76,8 @@ class ExpectationPolicy(Struct, frozen=True, kw_only=True):
     only_candidate: bool = False
     states: tuple[str, ...] = ()
     require_dmarc: bool = False
+    # Whoever opened it said which mail counts, so that none is taken for an earlier attempt's.
+    any_age: bool = False
 
 
 class Expectation(Struct, frozen=True, kw_only=True):

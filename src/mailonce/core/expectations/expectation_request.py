@@ -59,7 +59,8 @@ class ExpectationRequest(Struct, frozen=True, kw_only=True):
     subject: str | None = None
     deadline_s: float = DEADLINE_S
     resends: int = RESENDS
-    # The number of the inbox behind which mail counts; None: what comes from now on.
+    # The number of the inbox behind which mail counts, however old it is; None: what comes from now
+    # on, unless it was written well before.
     after: int | None = None
 
 
@@ -94,6 +95,7 @@ def policy_of(request: ExpectationRequest) -> ExpectationPolicy:
         only_candidate=request.only_candidate,
         states=request.states,
         require_dmarc=request.require_dmarc,
+        any_age=request.after is not None,
     )
 
 

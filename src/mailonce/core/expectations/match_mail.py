@@ -3,7 +3,8 @@
 A mail matches where it comes from a sender, under a subject and with an artifact that the policy
 names. One that would match, but may not be believed (DMARC) or followed (its link), is quarantined.
 Whoever waited before may get the last attempt's slow mail: one that was written well before the
-expectation was opened is a stale suspect, and its value is not offered.
+expectation was opened is a stale suspect, and its value is not offered; unless the operator named
+the number of the inbox behind which mail counts, and with it what is old.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +124,7 @@ def match_mail(
         _content(extraction),
         _dmarc(policy, message.get("authentication"), sender),
         guard,
-        _freshness(message, expectation.opened_ms),
+        _freshness(policy, message, expectation.opened_ms),
     )
     outcome, reason = _outcome({one.matcher: one for one in matchers}, extraction)
     return MailVerdict(
@@ -274,7 +275,11 @@ def _organisation(address: str) -> str:
     return registrable_domain(domain) or domain
 
 
-def _freshness(message: Mapping[str, Any], opened_ms: int) -> MatcherVerdict:
+def _freshness(
+    policy: ExpectationPolicy, message: Mapping[str, Any], opened_ms: int
+) -> MatcherVerdict:
+    if policy.any_age:
+        return MatcherVerdict(Matcher.FRESHNESS, True, MatchReason.NOT_DEMANDED)
     times = [*_written_ms(message)]
     is_fresh = all(opened_ms - ms <= STALE_MS for ms in times)
     reason = MatchReason.FRESH if is_fresh else MatchReason.STALE_SUSPECT

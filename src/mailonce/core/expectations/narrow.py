@@ -44,6 +44,7 @@ def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
         only_candidate=old.only_candidate,
         states=_states(old.states, request.states),
         require_dmarc=_demand(demanded=old.require_dmarc, wanted=request.require_dmarc),
+        any_age=old.any_age,
     )
     deadline_ms = expectation.deadline_ms
     if request.deadline_s is not UNSET:
@@ -65,6 +66,8 @@ def narrow(expectation: Expectation, request: NarrowRequest) -> Expectation:
 def _check(policy: ExpectationPolicy, deadline_ms: int, resends: int) -> None:
     """See that what is left makes sense, by the rules for new ones."""
     fields = {name: getattr(policy, name) for name in policy.__struct_fields__}
+    # It follows from where the mail that counts begins, which cannot be narrowed.
+    del fields["any_age"]
     policy_of(ExpectationRequest(**fields, deadline_s=deadline_ms / 1000, resends=resends))
 
 

@@ -68,7 +68,10 @@ class NewExpectation(StrictBody):
         default=None,
         ge=0,
         le=NUMBER_MAX,
-        description="with an operator's key: mail behind this `seq` of the inbox counts, too",
+        description=(
+            "with an operator's key: mail behind this `seq` of the inbox counts, too, "
+            "however old it is"
+        ),
     )
 
     def request(self) -> ExpectationRequest:
