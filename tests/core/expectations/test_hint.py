@@ -68,7 +68,24 @@ CASES: dict[str, tuple[ExpectationPolicy, str, str | None]] = {
     "two links": (
         HOST, "https://app.example.com/a?t=secret https://app.example.com/b",
         ("app.example.com/a and app.example.com/b lead there; name a path as well, "
-         "such as app.example.com/verify"),
+         "such as app.example.com/a"),
+    ),
+    "two links with a footer": (
+        HOST,
+        ("Verify: https://app.example.com/a/b?t=1\n\nVerify: https://app.example.com/a?t=2\n\n"
+         "https://app.example.com/privacy"),
+        ("app.example.com/a/b and app.example.com/a lead there; name a path as well, "
+         "such as app.example.com/a/b"),
+    ),
+    "two links with one path": (
+        HOST, "Verify: https://app.example.com/v?t=1\n\nVerify: https://app.example.com/v?t=2",
+        ("2 links lead to app.example.com/v, and nothing that can be named tells them apart; "
+         "read the mail with wait_for_message, and take the one you mean"),
+    ),
+    "a weak link beside another": (
+        HOST, "https://app.example.com/a\n\nVerify: https://evil.net/verify?t=1",
+        ("app.example.com/a leads there, but too little says that it is meant; "
+         "another link leads to evil.net"),
     ),
     "a footer": (
         HOST, "https://app.example.com/privacy",
@@ -91,6 +108,21 @@ def test_a_hint_names_what_was_seen_and_what_to_pass(subtests: pytest.Subtests) 
     for name, (known, text, expected) in CASES.items():
         with subtests.test(name):
             assert hint_of(known, text) == expected
+
+
+def test_a_hint_says_that_a_link_shows_another_host(subtests: pytest.Subtests) -> None:
+    cases = {
+        "app.example.com.evil.net": "app.example.com",
+        "app.example.com": "www.shop.example",
+    }
+    for host, shown in cases.items():
+        for text in (f"https://{shown}/verify", ""):
+            with subtests.test(host, text=text):
+                anchor = f'<a href="https://{host}/verify?t=1">https://{shown}/verify</a>'
+
+                assert hint_of(HOST, text, html=anchor) == (
+                    f"the words of the link show {shown}, but it leads to {host}"
+                )
 
 
 def test_a_hint_says_that_no_sender_can_be_read() -> None:

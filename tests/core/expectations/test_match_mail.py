@@ -146,3 +146,26 @@ def test_where_age_does_not_count_no_mail_is_stale() -> None:
     assert [one.reason for one in verdict.matchers if one.matcher is Matcher.FRESHNESS] == [
         "not_demanded"
     ]
+
+
+def test_a_link_is_where_it_leads_not_what_its_words_show(subtests: pytest.Subtests) -> None:
+    """Of a mail in HTML alone, the text is ours: it has the words of a link, not where it leads."""
+    known = expectation(policy(LINK, link_hosts=("example.com",), only_candidate=True))
+    anchor = '<a href="https://example.com.evil.net/verify?t=1">https://example.com/verify</a>'
+    shown = "https://example.com/verify"
+    for before in ("", "Please verify your address: "):
+        with subtests.test(before):
+            fields = {"html": before + anchor, "text_origin": "html"}
+            verdict = judge(known, before + shown, **fields)
+
+            assert (verdict.outcome, verdict.reason) == ("quarantined", "host_not_allowed")
+
+
+def test_a_mail_is_not_quarantined_because_of_the_link_that_is_allowed() -> None:
+    known = expectation(policy(LINK, link_hosts=("example.com",), only_candidate=True))
+
+    verdict = judge(known, "https://example.com/a\n\nVerify: https://evil.net/verify?t=1")
+
+    assert (verdict.outcome, verdict.reason) == ("quarantined", "host_not_allowed")
+    failed = [one.matcher for one in verdict.matchers if not one.passed]
+    assert failed == [Matcher.CONTENT, Matcher.GUARD]

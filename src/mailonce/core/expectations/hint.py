@@ -18,6 +18,7 @@ from mailonce.core.extraction.extraction import (
     ExtractionOutcome,
 )
 from mailonce.core.extraction.link_verdict import LinkDecision, LinkReason, LinkVerdict
+from mailonce.core.extraction.links import shown_host
 
 # More of them make no sentence.
 SHOWN_MAX = 3
@@ -106,16 +107,46 @@ def _format_of(code: str) -> str:
 
 
 def _link_hint(policy: ExpectationPolicy, extraction: Extraction) -> str | None:
-    guards = [one.guard for one in extraction.candidates if one.guard is not None]
-    allowed = [one for one in guards if one.decision is LinkDecision.ALLOWED]
+    links = [(one, one.guard) for one in extraction.candidates if one.guard is not None]
+    allowed = [(one, guard) for one, guard in links if guard.decision is LinkDecision.ALLOWED]
+    others = [guard for _, guard in links if guard.decision is not LinkDecision.ALLOWED]
+    if len(allowed) > 1:
+        is_ambiguous = extraction.outcome is ExtractionOutcome.AMBIGUOUS
+        meant = [
+            guard
+            for one, guard in allowed
+            if (one.is_good if is_ambiguous else not one.speaks_against)
+        ]
+        return _rivals_hint(meant if len(meant) > 1 else [guard for _, guard in allowed])
+    for one, guard in links:
+        if Evidence.TEXT_SHOWS_OTHER_HOST in one.speaks_against:
+            shown = shown_host(one.display)[:SHOWN_CHARS_MAX]
+            return f"the words of the link show {shown}, but it leads to {guard.host}"
+    rejected = next((one for one in others if one.host), None)
     if allowed:
-        shown = _joined(list(dict.fromkeys(f"{one.host}{one.path}" for one in allowed)))
-        if extraction.outcome is ExtractionOutcome.AMBIGUOUS or len(allowed) > 1:
-            return f"{shown} lead there; name a path as well, such as {allowed[0].host}/verify"
+        place = _joined([_place(allowed[0][1])])
         flag = "" if policy.only_candidate else "; pass only_candidate where it is the one"
-        return f"{shown} leads there, but too little says that it is meant{flag}"
-    rejected = next((one for one in guards if one.host), None)
+        other = "" if rejected is None else f"; another link leads to {rejected.host}"
+        return f"{place} leads there, but too little says that it is meant{flag}{other}"
     return None if rejected is None else _rejection_hint(rejected)
+
+
+def _rivals_hint(guards: Sequence[LinkVerdict]) -> str:
+    places = list(dict.fromkeys(_place(one) for one in guards))
+    # A path that one alone lies below.
+    own = (one for one in places if sum(other.startswith(one) for other in places) == 1)
+    named = next(own, None)
+    if len(places) == 1 or named is None:
+        return (
+            f"{len(guards)} links lead to {_joined(places)}, and nothing that can be named tells "
+            "them apart; read the mail with wait_for_message, and take the one you mean"
+        )
+    advice = f"name a path as well, such as {named[:SHOWN_CHARS_MAX]}"
+    return f"{_joined(places)} lead there; {advice}"
+
+
+def _place(guard: LinkVerdict) -> str:
+    return f"{guard.host}{guard.path}"
 
 
 def _rejection_hint(guard: LinkVerdict) -> str:
@@ -125,7 +156,7 @@ def _rejection_hint(guard: LinkVerdict) -> str:
     if guard.reason is LinkReason.HOST_NOT_ALLOWED:
         return f'the link leads to {guard.host}; to allow that, name "{guard.host}"'
     if guard.reason is LinkReason.PATH_NOT_ALLOWED:
-        place = _joined([f"{guard.host}{guard.path}"])
+        place = _joined([_place(guard)])
         return f"the link leads to {place}, which is not below the path named"
     return f"the link leads to {guard.host}: {_words([guard.reason])}"
 

@@ -8,6 +8,7 @@ the number of the inbox behind which mail counts, and with it what is old.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, assert_never
 
@@ -189,6 +190,9 @@ def extract(policy: ExpectationPolicy, message: Mapping[str, Any]) -> Extraction
             return extract_code(texts, wanted, takes_only=policy.only_candidate)
         case ArtifactKind.LINK:
             hosts = [read_link_host(one) for one in policy.link_hosts]
+            if texts.html and message.get("text_origin") == "html":
+                # The words of an anchor stand in it without where that leads.
+                texts = replace(texts, text="")
             return extract_link(texts, hosts, takes_only=policy.only_candidate)
         case ArtifactKind.STATE:
             return extract_state(texts, policy.states)
@@ -246,6 +250,9 @@ def _content(extraction: Extraction) -> MatcherVerdict:
 def _guard_verdict(extraction: Extraction) -> MatcherVerdict:
     """Say whether the best link may be followed; codes and states lead nowhere."""
     best = extraction.winner or next(iter(extraction.candidates), None)
+    if extraction.reason is Evidence.NOT_ALLOWED:
+        rejected = filter(_is_rejected, extraction.candidates)
+        best = max(rejected, key=lambda one: one.score, default=best)
     if best is None or best.guard is None or extraction.outcome is ExtractionOutcome.AMBIGUOUS:
         return MatcherVerdict(Matcher.GUARD, True, MatchReason.NOT_DEMANDED)
     if best.guard.decision is LinkDecision.ALLOWED:
@@ -253,6 +260,10 @@ def _guard_verdict(extraction: Extraction) -> MatcherVerdict:
     # A mail without a link that it was sent for is none that a guard keeps back.
     keeps = extraction.winner is not None or extraction.reason is Evidence.NOT_ALLOWED
     return MatcherVerdict(Matcher.GUARD, not keeps, best.guard.reason)
+
+
+def _is_rejected(candidate: ArtifactCandidate) -> bool:
+    return candidate.guard is not None and candidate.guard.decision is LinkDecision.REJECTED
 
 
 def _dmarc(

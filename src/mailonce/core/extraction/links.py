@@ -241,6 +241,12 @@ def _evidence(place: _Place, verdict: LinkVerdict) -> Iterator[Evidence]:
         yield Evidence.FRONT_PAGE
 
 
+def shown_host(words: str) -> str:
+    """Give the host that the words of a link show; "" where they show none."""
+    match = _SHOWN_HOST.search(words[:DISPLAY_CHARS_MAX])
+    return "" if match is None else match[1].lower()
+
+
 def _shows_other_host(words: str, verdict: LinkVerdict) -> bool:
     match = _SHOWN_HOST.search(words[:DISPLAY_CHARS_MAX])
     if match is None or not verdict.domain:
