@@ -14,7 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mailonce.testing.fakes import Fake, FakeAct, FakeMail, make_fake, names
+from mailonce.errors import ConfigError
+from mailonce.testing.fakes import (
+    Fake,
+    FakeAct,
+    FakeMail,
+    FakeSmtpServer,
+    FakeStep,
+    SmtpAct,
+    SmtpStep,
+    make_fake,
+    names,
+)
 from mailonce.testing.fakes.http_server import FakeRequest
 from mailonce.testing.fakes.postmark import FakePostmark
 from tests.testing.fake_calls import post, text_of
@@ -149,6 +160,55 @@ async def test_a_script_for_one_goes_by_any_recipient_of_the_call(name: str) -> 
 
         assert len(fake.messages) == 1
         assert (await post(fake, call)).is_success
+
+
+WRONG_STEPS: dict[str, tuple[Any, str]] = {
+    "a name": ("ACCEPT", r"a step is 'ACCEPT'; write FakeAct\.ACCEPT"),
+    "a value": ("accept_and_hang", r"write FakeAct\.ACCEPT_AND_HANG"),
+    "another word": ("bounce", r"write one of FakeAct, such as FakeAct\.ACCEPT"),
+    "a number": (3, "a step is 3; write one of FakeAct"),
+    "nothing": (None, "a step is None; write one of FakeAct"),
+    "a list": ([FakeAct.ACCEPT], r"not in a list: script\(FakeAct\.ACCEPT, FakeAct\.…\)"),
+    "of the other fake": (SmtpAct.ACCEPT, r"a step is <SmtpAct\.ACCEPT.*; write FakeAct\.ACCEPT"),
+    "a step of the other": (SmtpStep(), "write one of FakeAct"),
+}
+
+
+def test_a_step_of_a_wrong_kind_is_refused_at_once(subtests: pytest.Subtests) -> None:
+    fake = make_fake("postmark")
+    for name, (step, words) in WRONG_STEPS.items():
+        with subtests.test(name):
+            with pytest.raises(ConfigError, match=words):
+                fake.script(FakeAct.BUSY, step)
+
+            assert not fake.steps, "all of a script is taken, or nothing"
+    server = FakeSmtpServer()
+    other: Any = FakeAct.ACCEPT
+    with pytest.raises(ConfigError, match=r"write SmtpAct\.ACCEPT"):
+        server.script(other)
+    text: Any = "2"
+    for delay_s in (-1, float("nan"), text):
+        with subtests.test(delay_s), pytest.raises(ConfigError, match="`delay_s` is"):
+            FakeStep(FakeAct.ACCEPT, delay_s=delay_s)
+    person: Any = ["ann@example.net"]
+    for to in (person, "ann"):
+        with subtests.test(to), pytest.raises(ConfigError, match="`to` is .* one address"):
+            fake.script(FakeAct.BUSY, to=to)
+        with subtests.test(to, by="smtp"), pytest.raises(ConfigError, match="`to` is"):
+            server.script(SmtpAct.ACCEPT, to=to)
+
+
+async def test_a_fake_has_no_address_before_it_listens() -> None:
+    fake = make_fake("postmark")
+
+    with pytest.raises(ConfigError, match=r"async with make_fake\(\.\.\.\) as fake"):
+        _ = fake.url
+    with pytest.raises(ConfigError, match="does not listen"):
+        fake.sender_settings()
+
+    async with fake:
+        assert not fake.url.endswith(":0")
+    assert make_fake("postmark", port=8025).url == "http://127.0.0.1:8025"
 
 
 async def test_each_personalization_of_sendgrid_has_its_own_subject_and_arguments() -> None:

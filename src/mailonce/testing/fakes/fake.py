@@ -17,9 +17,17 @@ from typing import Any, ClassVar, Self
 import orjson
 
 from mailonce.core.events.event import EventType
+from mailonce.errors import ConfigError
 from mailonce.testing.fakes.http_server import Ending, FakeHttpServer, FakeReply, FakeRequest
 from mailonce.testing.fakes.reading import CallRefusedError
-from mailonce.testing.fakes.records import FakeAct, FakeCall, FakeMail, FakeMessage, FakeStep
+from mailonce.testing.fakes.records import (
+    FakeAct,
+    FakeCall,
+    FakeMail,
+    FakeMessage,
+    FakeStep,
+    check_recipient,
+)
 from mailonce.testing.sign import number_of
 from mailonce.testing.simulator import Happening, Post, Simulator
 from mailonce.testing.simulators import make_simulator
@@ -91,6 +99,15 @@ class Fake(ABC):
 
     @property
     def url(self) -> str:
+        """Where it listens.
+
+        Raises: ConfigError before it does, unless it was given a port.
+        """
+        if not self._server.port:
+            raise ConfigError(
+                "this fake does not listen yet, so that it has no url; "
+                "write `async with make_fake(...) as fake:`, and use it inside"
+            )
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
@@ -104,9 +121,14 @@ class Fake(ABC):
         return {"provider": self.name, "endpoint": self.url, "secret": self.secret, **self.settings}
 
     def script(self, *acts: FakeAct | FakeStep, to: str | None = None) -> None:
-        """Say what happens to the next calls, in their order; or to those with this recipient."""
+        """Say what happens to the next calls, in their order; or to those with this recipient.
+
+        Raises: ConfigError where a step is of another kind; then none of them is taken.
+        """
+        check_recipient(to)
+        given = [act if isinstance(act, FakeStep) else FakeStep(act) for act in acts]
         steps = self.steps if to is None else self._steps_to.setdefault(to, deque())
-        steps += [act if isinstance(act, FakeStep) else FakeStep(act) for act in acts]
+        steps += given
 
     def expire_keys(self) -> None:
         """Forget all idempotency keys, as the provider does after its window."""

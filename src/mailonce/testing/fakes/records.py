@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from mailonce.errors import ConfigError
 from mailonce.testing.fakes.http_server import FakeRequest
 
 
@@ -38,6 +39,9 @@ class FakeStep:
 
     act: FakeAct = FakeAct.ACCEPT
     delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_step(self.act, self.delay_s, FakeAct)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +94,32 @@ class FakeCall:
     def mail(self) -> FakeMail | None:
         """The mail for the first recipient."""
         return self.mails[0] if self.mails else None
+
+
+def check_step(act: object, delay_s: object, kind: type[StrEnum]) -> None:
+    """See that a step was given an act of its own kind, and a delay.
+
+    Raises: ConfigError.
+    """
+    if not isinstance(act, kind):
+        raise ConfigError(f"a step is {act!r:.80}; {_advice(act, kind)}")
+    if not isinstance(delay_s, int | float) or not 0 <= delay_s < float("inf"):
+        raise ConfigError(f"`delay_s` is {delay_s!r:.80}; write seconds as a number, 0 or more")
+
+
+def check_recipient(to: object) -> None:
+    """See that a script is for one recipient, or for all.
+
+    Raises: ConfigError.
+    """
+    if to is not None and (not isinstance(to, str) or "@" not in to):
+        raise ConfigError(f'`to` is {to!r:.80}; write one address, such as to="ann@example.net"')
+
+
+def _advice(act: object, kind: type[StrEnum]) -> str:
+    name = kind.__name__
+    if isinstance(act, list | tuple):
+        return f"write the steps themselves, not in a list: script({name}.ACCEPT, {name}.…)"
+    if isinstance(act, str) and str(act).upper() in kind.__members__:
+        return f"write {name}.{str(act).upper()}"
+    return f"write one of {name}, such as {name}.ACCEPT"

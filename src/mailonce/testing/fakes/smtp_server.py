@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
-from mailonce.testing.fakes.records import FakeMail, FakeMessage
+from mailonce.testing.fakes.records import FakeMail, FakeMessage, check_recipient, check_step
 
 LINE_BYTES_MAX = 64 << 20
 # Errors of a broken connection, or of something that does not speak the protocol; and our own end.
@@ -47,6 +47,9 @@ class SmtpStep:
 
     act: SmtpAct = SmtpAct.ACCEPT
     delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_step(self.act, self.delay_s, SmtpAct)
 
 
 _RECIPIENT = {
@@ -130,9 +133,14 @@ class FakeSmtpServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def script(self, *acts: SmtpAct | SmtpStep, to: str | None = None) -> None:
-        """Say what happens to the next mails, in their order; or to those for one recipient."""
+        """Say what happens to the next mails, in their order; or to those for one recipient.
+
+        Raises: ConfigError where a step is of another kind; then none of them is taken.
+        """
+        check_recipient(to)
+        given = [act if isinstance(act, SmtpStep) else SmtpStep(act) for act in acts]
         steps = self.steps if to is None else self._steps_to.setdefault(to, deque())
-        steps += [act if isinstance(act, SmtpStep) else SmtpStep(act) for act in acts]
+        steps += given
 
     def release(self) -> None:
         """Answer the mails that wait for it; those that come later wait again.
