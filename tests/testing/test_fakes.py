@@ -188,13 +188,13 @@ def test_a_step_of_a_wrong_kind_is_refused_at_once(subtests: pytest.Subtests) ->
         server.script(other)
     text: Any = "2"
     for delay_s in (-1, float("nan"), text):
-        with subtests.test(delay_s), pytest.raises(ConfigError, match="`delay_s` is"):
+        with subtests.test(repr(delay_s)), pytest.raises(ConfigError, match="`delay_s` is"):
             FakeStep(FakeAct.ACCEPT, delay_s=delay_s)
     person: Any = ["ann@example.net"]
     for to in (person, "ann"):
-        with subtests.test(to), pytest.raises(ConfigError, match="`to` is .* one address"):
+        with subtests.test(str(to)), pytest.raises(ConfigError, match=r"`to` is .* one address"):
             fake.script(FakeAct.BUSY, to=to)
-        with subtests.test(to, by="smtp"), pytest.raises(ConfigError, match="`to` is"):
+        with subtests.test(f"{to} by SMTP"), pytest.raises(ConfigError, match="`to` is"):
             server.script(SmtpAct.ACCEPT, to=to)
 
 

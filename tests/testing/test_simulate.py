@@ -6,12 +6,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
 
 import mailonce.testing
+from mailonce.errors import ConfigError
 from mailonce.testing import (
     PlanOptions,
     SimulationPace,
@@ -251,6 +252,46 @@ def test_the_same_wish_makes_the_same_plan_and_tells_everything() -> None:
     assert len(set(plan.happened)) == 100
     assert 115 <= len(happenings) <= 160
     assert sum(call.damaged for call in plan.calls) >= 1
+
+
+def test_a_plan_takes_the_time_as_python_gives_it() -> None:
+    simulator = make_simulator("sendgrid")
+    options = PlanOptions(events=5)
+
+    plan = make_plan(simulator, options, now_s=NOW_S + 0.9)
+
+    assert plan == make_plan(simulator, options, now_s=NOW_S)
+
+
+async def test_a_time_and_a_clock_are_told_apart(subtests: pytest.Subtests) -> None:
+    simulator = make_simulator("sendgrid", to="http://127.0.0.1:9/hooks")
+    wrong: list[Any] = [time.time, "1767225600", None, float("nan"), float("inf"), -1, True]
+    for now_s in wrong:
+        with subtests.test(repr(now_s)), pytest.raises(ConfigError, match=r"now_s=time\.time\(\)"):
+            make_plan(simulator, PlanOptions(events=1), now_s=now_s)
+    plan = make_plan(simulator, PlanOptions(events=1), now_s=NOW_S)
+    moment: Any = time.time()
+    with pytest.raises(ConfigError, match=r"write the function: now_s=time\.time$"):
+        await simulate(simulator, plan, now_s=moment)
+
+
+def test_options_that_make_no_plan_are_refused(subtests: pytest.Subtests) -> None:
+    wrong: list[tuple[str, Any]] = [
+        ("events", -1),
+        ("events", 2.5),
+        ("events", "5"),
+        ("events", True),
+        ("duplicates", "1"),
+        ("duplicates", -0.5),
+        ("duplicates", float("nan")),
+        ("corrupt", "0.1"),
+        ("corrupt", -1),
+        ("spread_s", 600),
+        ("spread_s", "7200"),
+    ]
+    for name, value in wrong:
+        with subtests.test(f"{name}={value!r}"), pytest.raises(ConfigError, match=f"`{name}` is "):
+            PlanOptions(**{name: value})
 
 
 def test_without_shuffling_things_are_told_in_their_order() -> None:

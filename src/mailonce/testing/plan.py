@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from random import Random
 
-from mailonce.testing.happenings import SPREAD_S, make_happenings
+from mailonce.errors import ConfigError
+from mailonce.testing.happenings import LAST_S, SPREAD_S, make_happenings
 from mailonce.testing.simulator import Happening, Simulator
 
 
@@ -23,6 +25,19 @@ class PlanOptions:
     name: str = ""
     # Within how many seconds the messages were sent.
     spread_s: int = SPREAD_S
+
+    def __post_init__(self) -> None:
+        """See that a plan can be made. Raises: ConfigError."""
+        for name, least in (("events", 0), ("spread_s", LAST_S + 1)):
+            value = getattr(self, name)
+            if not _is_number(value) or not isinstance(value, int) or value < least:
+                raise ConfigError(
+                    f"`{name}` is {value!r:.80}; write a whole number, {least} or more"
+                )
+        for name in ("duplicates", "corrupt"):
+            value = getattr(self, name)
+            if not _is_number(value) or value < 0:
+                raise ConfigError(f"`{name}` is {value!r:.80}; write a number such as 0.3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,17 @@ class Plan:
     order: tuple[int, ...]
 
 
-def make_plan(simulator: Simulator, options: PlanOptions, *, now_s: int) -> Plan:
-    """Plan the calls for `options`: every event is posted undamaged at least once."""
+def make_plan(simulator: Simulator, options: PlanOptions, *, now_s: float) -> Plan:
+    """Plan the calls for `options`: every event is posted undamaged at least once.
+
+    `now_s` is when everything has happened; parts of a second do not count.
+    Raises: ConfigError where it is no time.
+    """
+    if not _is_number(now_s) or now_s < 0:
+        raise ConfigError(
+            f"`now_s` of a plan is {now_s!r:.80}; write the time in seconds: now_s=time.time()"
+        )
+    now_s = int(now_s)
     rng = Random(f"{simulator.name}/{options.seed}")  # noqa: S311 - the same plan for the same seed
     # A later run is about other messages: else it would contradict the times of the first.
     name = f"{simulator.name}-{options.name}{now_s:x}"
@@ -95,3 +119,7 @@ def batches(events: Sequence[Happening], most: int, rng: Random) -> Iterator[Seq
         size = rng.randint(1, most)
         yield events[start : start + size]
         start += size
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

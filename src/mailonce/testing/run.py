@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from mailonce.errors import ConfigError
 from mailonce.testing.plan import Call, Plan
 from mailonce.testing.simulator import SUCCESS, Happening, Post, PostingSide
 from mailonce.testing.wire import (
@@ -80,8 +81,14 @@ async def simulate(
 
     Posts are signed when they are sent, at `now_s()`. Ends when every call was acknowledged,
     refused or given up. With https, `tls` says whom to trust, by default the system's authorities.
-    Raises: MailonceError where the receiver's certificate or its TLS is wrong.
+    Raises: MailonceError where the receiver's certificate or its TLS is wrong, ConfigError where
+    `now_s` is a time and no clock.
     """
+    if not callable(now_s):
+        raise ConfigError(
+            f"`now_s` of a simulation is {now_s!r:.80}, and each post is signed at its own time; "
+            "write the function: now_s=time.time"
+        )
     place = place_of(simulator.to, tls)
     run = _Run(simulator, plan, pace or SimulationPace(), now_s, hear, place=place)
     try:
