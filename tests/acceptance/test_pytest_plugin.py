@@ -23,6 +23,7 @@ import time
 import urllib.request
 
 import pytest
+from mailonce.errors import ParseError
 
 
 def send(server, to, subject="hello", text="Hi", sender="shop@example.org", **headers):
@@ -76,6 +77,21 @@ def test_mail_counts_however_old_it_is(mailonce_server, inbox, age_s):
     send(mailonce_server, inbox.address, "Link", "Confirm: https://shop.example/v?t=1", **old)
     assert inbox.expect_code(timeout_s=3) == "492817"
     assert inbox.expect_link(host="shop.example", timeout_s=3) == "https://shop.example/v?t=1"
+
+
+def test_a_sender_with_a_name(mailonce_server, inbox):
+    send(mailonce_server, inbox.address, "Code", "Your verification code is 492817.")
+    assert inbox.expect_code(sender="Shop <shop@example.org>", timeout_s=3) == "492817"
+    assert inbox.wait_for_message(sender="Shop <shop@example.org>", timeout_s=3).subject == "Code"
+
+
+def test_errors_name_the_arguments_of_the_call(mailonce_server, inbox):
+    with pytest.raises(ParseError, match="^`host`: 'a b' is no host"):
+        inbox.expect_link(host="a b")
+    with pytest.raises(ParseError, match="^`sender` is 'a@-b-'"):
+        inbox.expect_code(sender="a@-b-")
+    with pytest.raises(ParseError, match="^`subject` has"):
+        inbox.expect_code(subject="")
 
 
 def test_fails_because_of_a_code_without_words(mailonce_server, inbox):
@@ -228,7 +244,7 @@ def test_inboxes_of_a_server_that_the_environment_names(tmp_path: Path, server: 
     code, printed = run_pytest(tmp_path, server=server)
 
     assert code == 1, printed
-    assert "12 failed, 11 passed" in printed
+    assert "12 failed, 13 passed" in printed
     assert re.search(r"seq +received +from +subject +times\n", printed)
     assert re.search(r"the same mail came to \S+ more than once:\n", printed)
     assert re.search(r"1 +\d{4}-\S+ +shop@example\.org +Receipt +2\n", printed)
@@ -256,7 +272,7 @@ def test_each_process_of_xdist_starts_a_server_of_its_own(tmp_path: Path) -> Non
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails")
 
     assert code == 0, printed
-    assert "11 passed" in printed
+    assert "13 passed" in printed
 
 
 @pytest.mark.long
@@ -268,7 +284,7 @@ def test_processes_of_xdist_share_a_server_that_the_environment_names(
     code, printed = run_pytest(tmp_path, "-n", "2", "-k", "not fails", server=server)
 
     assert code == 0, printed
-    assert "11 passed" in printed
+    assert "13 passed" in printed
 
 
 def test_a_suite_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
