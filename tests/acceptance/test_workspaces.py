@@ -136,7 +136,8 @@ def _fill(server: Server, key: str) -> dict[str, str]:
     route = HTTP.post(f"{server.url}/v1/routes", json=feed, headers=_bearer(key)).json()
     bounce = event(MARK, "bounce", bounce_type="hard", recipient=f"{MARK}@example.net")
     for body in (bounce, {**bounce, "type": "complaint"}):
-        assert server.post(body, source=source["id"]).status_code == 200
+        posted = server.post(body, source=source["id"])
+        assert posted.status_code == 200
     assert server.post(f"{MARK} is not JSON".encode(), source=source["id"]).status_code == 200
     server.post(MARK.encode(), source=source["id"], headers=signed(b"other"))
     sends = _fill_sends(server, key)
@@ -153,6 +154,7 @@ def _fill(server: Server, key: str) -> dict[str, str]:
         "redelivery_id": reruns["redeliveries"],
         "reprocessing_id": reruns["reprocessings"],
         "source_id": source["id"],
+        "arrival_id": posted.json()["arrival"],
         "event_id": listed["events"],
         "letter_id": listed["dead-letters"],
         "key_id": listed["keys"],

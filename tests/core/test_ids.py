@@ -42,8 +42,15 @@ def test_a_public_id_is_read_back(ms: int, entropy: bytes) -> None:
     "text", ["", "evt", "evt_", "evt_zz", "evt_00", "arr_" + "0" * 32, "evt_" + "0" * 34, "é" * 99]
 )
 def test_what_cannot_be_an_id_is_missing(text: str) -> None:
-    with pytest.raises(MissingError, match="evt_"):
+    with pytest.raises(MissingError, match=r"evt_|id of an arrival"):
         private("evt", text)
+
+
+@pytest.mark.parametrize("prefix", ["arr", "con", "dead", "evt", "exp", "mail", "rdl", "snd", "x"])
+def test_every_kind_of_id_can_be_missing(prefix: str) -> None:
+    for text in ("ann@example.net", "msg_1", "evt_" + "0" * 31):
+        with pytest.raises(MissingError, match=f"is not an id of the form {prefix}_"):
+            private(prefix, text)
 
 
 @given(ms=st.integers(1, 2**48 - 1), entropy=chance)

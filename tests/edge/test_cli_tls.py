@@ -181,7 +181,7 @@ async def test_listen_posts_to_an_application_with_a_certificate_of_its_own(
         known = await _posted(f"{secure}/healthz")
 
     assert "is not trusted (self-signed certificate); let SSL_CERT_FILE" in unknown.answer
-    assert known.status == 401, "it answered"
+    assert known.status == 404, "it answered"
 
 
 async def _posted(url: str) -> ForwardedEvent:

@@ -208,7 +208,7 @@ async def test_lanes_that_one_worker_cannot_keep_up_with_are_shared(works: Works
         return sorted(owners.count(owner) for owner in set(owners)) == [3, 3]
 
     await works.until(shared)
-    await works.until_ended()
+    await works.until_ended(seconds=240)
     assert (len(alone), len(set(alone))) == (6, 1)
     assert len(works.endpoint.requests) == 2_400
     assert max(works.endpoint.most.values()) == 2, "a route's limit is never that of two workers"

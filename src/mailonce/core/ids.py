@@ -10,8 +10,11 @@ ArrivalId = NewType("ArrivalId", bytes)
 ID_BYTES = 16
 # By the beginning of an id: where those of its kind are listed.
 _SEE = {
+    "con": "see GET /v1/expectations",
     "dead": "see GET /v1/dead-letters",
     "evt": "see GET /v1/events",
+    "exp": "see GET /v1/expectations",
+    "mail": "see GET /v1/unmatched",
     "rdl": "see GET /v1/redeliveries",
     "rpr": "see GET /v1/reprocessings",
     "snd": "see GET /v1/sends",
@@ -49,7 +52,8 @@ def private(prefix: str, text: str) -> bytes:
         # A provider has no other id of ours in its log.
         raise MissingError(f"{text!r} is the id of an arrival; see GET /v1/arrivals/{text}")
     if start != prefix or len(raw) != ID_BYTES:
-        raise MissingError(f"{text[:60]!r} is not an id of the form {prefix}_…; {_SEE[prefix]}")
+        see = _SEE.get(prefix, "check it")
+        raise MissingError(f"{text[:60]!r} is not an id of the form {prefix}_…; {see}")
     return raw
 
 

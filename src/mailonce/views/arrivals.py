@@ -91,7 +91,7 @@ async def show_arrival(database: Database, workspace: str, arrival_id: str) -> A
     known = await database.read(work)
     if known is None:
         raise MissingError(
-            f"nothing is known of arrival {arrival_id!r}: it was pruned (`window_days`), or "
+            f"there is no arrival {arrival_id!r}: it was pruned (`window_days`), or "
             "another workspace or server received it; see GET /v1/events"
         )
     return _arrival_json(known)

@@ -161,7 +161,10 @@ def _account(accounts: Sequence[str], known: Origins, source: str | None, messag
     if source is not None:
         accounts = [account for account in accounts if account == account_of(known, source)]
     if not accounts:
-        raise MissingError(f"message {message_id[:200]!r} not found; see GET /v1/events")
+        raise MissingError(
+            f"message {message_id[:200]!r} not found; see GET /v1/events, or, where an inbox took "
+            "it, the messages of that inbox: it has other ids there (GET /v1/inboxes)"
+        )
     if len(accounts) > 1:
         names = sorted(row.name for row in known.values() if providers.account_of(row) in accounts)
         raise ClashError(

@@ -126,9 +126,7 @@ async def message(
     show: Show,
     message_id: Annotated[
         str,
-        typer.Argument(
-            metavar="MESSAGE_ID", help="its provider's, its own, snd_…, or a send's key"
-        ),
+        typer.Argument(metavar="MESSAGE_ID", help="its provider's, snd_…, msg_…, or a send's key"),
     ],
     *,
     source: Annotated[
