@@ -8,10 +8,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from random import SystemRandom
 
+# Of the system: each process of a run would choose the same ports by a seed.
+_CHANCE = SystemRandom()
 NOBODY = 65534
 # Data that a test throws away need not reach a disk: what tests kill is a process, not the power.
 MEMORY = Path("/dev/shm")
@@ -19,9 +23,12 @@ MEMORY_BYTES_MIN = 4 << 30
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Find a port below those that the system gives to clients, one of which might take it."""
+    while True:
+        port = _CHANCE.randint(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(check: object, *, seconds: float = 60.0, what: str) -> None:

@@ -258,7 +258,7 @@ async def test_an_arrival_tells_which_mail_it_brought_and_whose_copy_it_was(
     assert (copy["status"], copy["events"], copy["mails"]) == ("duplicate", [], [])
     originals = {one["event"] or one["message"] or one["mail"] for one in copy["copies"]}
     assert originals == {taken["events"][0], message.id, nobody["id"]}
-    with pytest.raises(MissingError, match="nothing is known of arrival"):
+    with pytest.raises(MissingError, match="there is no arrival"):
         await show_arrival(database, "ws_other", first)
 
 
