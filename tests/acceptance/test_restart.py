@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.delivering import DONE, has_ended, make_server, owe, states, worker_only
-from tests.acceptance.harness import event, running
+from tests.acceptance.harness import Server, event, running
 from tests.endpoint import answers, hangs, in_turn, running_endpoint
 from tests.servers import wait_for
 from tests.stopwatch import Stopwatch
@@ -39,6 +39,23 @@ def test_after_kill_9_a_restarted_server_resumes_at_once(database_url: str, tmp_
 
     assert states(database_url) == {DONE: 24}
     assert len({request.key for request in endpoint.requests}) == 24
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_who_stops_it_right_after_the_greeting_sees_it_end_in_order(
+    database_url: str, tmp_path: Path, sent: signal.Signals
+) -> None:
+    server = Server(tmp_path / "server", database_url)
+    server.spawn()
+    try:
+        wait_for(lambda: "listens at" in server.log, what="the greeting")
+
+        code = server.stop(sent)
+
+        assert code == 0, server.log
+        assert not (server.folder / "mailonce-data/mailonce.sock").exists()
+    finally:
+        server.kill()
 
 
 @pytest.mark.slow

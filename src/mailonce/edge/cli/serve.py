@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import termios
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from rich.console import Console
@@ -32,6 +32,7 @@ from mailonce.edge.cli.listeners import (
 from mailonce.edge.cli.local_socket import find_socket, open_local_socket
 from mailonce.edge.cli.secrets import secret_shower
 from mailonce.edge.cli.serve_smtp import FILES_SHARE, BoundSmtp, SmtpSockets, bind_smtp, build_smtp
+from mailonce.edge.cli.stop_signals import StopSignals
 from mailonce.edge.connections import ClientConnections
 from mailonce.edge.http.app import build_app
 from mailonce.edge.http.client_limits import CROWD, DoorLimits
@@ -181,6 +182,7 @@ async def _serve_on(
         await apply_settings(service.manage, settings, show_secret, is_key_lost=is_key_lost)
         await apply_handlers(service.manage, handlers)
         await service.start()
+        stop_signals = StopSignals([service.stop_waiting])
         # A client that reads the greeting may connect at once: from here on it only has to wait.
         listen(listener, BACKLOG, option=PORT_OPTION)
         if smtp is not None and not await smtp.start():
@@ -210,9 +212,8 @@ async def _serve_on(
             servers = [(_Server(_config(app, protocol)), sockets_of(listener))]
             if door is not None:
                 servers.append((_Server(_config(_mark_local(app), protocol)), [door]))
-            closing = [service.stop_waiting, *([smtp.close] if smtp is not None else [])]
-            stop = _stop_on_signals([server for server, _ in servers], closing)
-            _reload_on_hangup(service, stop, hangup)
+            stop_signals.also_stop([server for server, _ in servers])
+            _reload_on_hangup(service, stop_signals.stop, hangup)
             await asyncio.gather(*(server.serve(sockets) for server, sockets in servers))
         await connections.stop()
     finally:
@@ -249,27 +250,6 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _stop_on_signals(
-    servers: list[_Server], closing: Iterable[Callable[[], None]]
-) -> Callable[[], None]:
-    """Stop at the first signal; at the second, without waiting for requests under way.
-
-    `closing` ends requests that only wait for an event, and sessions of other doors.
-    """
-
-    def stop() -> None:
-        for close in closing:
-            close()
-        for server in servers:
-            server.force_exit = server.should_exit
-            server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    return stop
 
 
 def _reload_on_hangup(service: Service, stop: Callable[[], None], early: EarlyHangup) -> None:
