@@ -109,11 +109,17 @@ class PsycopgStore(_Store[PsycopgPool]):
                 self._scripts.write_out(made)
                 return PsycopgTransaction(made, None, self._scripts, autocommit=False)
             taken = self._source.getconn(timeout=self._connect_s)
-            # A connection that left the transaction must not commit what comes after by itself.
-            autocommit = taken.autocommit
-            if autocommit:
-                taken.autocommit = False
-        return PsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
+            try:
+                # A connection that left the transaction must not commit what comes after by itself.
+                autocommit = taken.autocommit
+                if autocommit:
+                    taken.autocommit = False
+                return PsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
+            except BaseException:
+                # Nobody else knows of it: its pool would wait for it for ever.
+                taken.close()
+                self._source.putconn(taken)
+                raise
 
     def execute_in(self, handle: Connection[Any], statement: Statement) -> list[Row]:
         """Run a statement in the transaction of the app's connection.
@@ -229,12 +235,18 @@ class AsyncPsycopgStore(_Store[AsyncPsycopgPool]):
                 made = await AsyncConnection.connect(self._source, connect_timeout=self._connect_s)
                 self._scripts.write_out(made)
                 return AsyncPsycopgTransaction(made, None, self._scripts, autocommit=False)
-            taken = await self._source.getconn(timeout=self._connect_s)
-            # A connection that left the transaction must not commit what comes after by itself.
-            autocommit = taken.autocommit
-            if autocommit:
-                await taken.set_autocommit(False)
-        return AsyncPsycopgTransaction(taken, self._source, self._scripts, autocommit=autocommit)
+            taken, pool = await self._source.getconn(timeout=self._connect_s), self._source
+            try:
+                # A connection that left the transaction must not commit what comes after by itself.
+                autocommit = taken.autocommit
+                if autocommit:
+                    await taken.set_autocommit(False)
+                return AsyncPsycopgTransaction(taken, pool, self._scripts, autocommit=autocommit)
+            except BaseException:
+                # Nobody else knows of it: its pool would wait for it for ever.
+                await taken.close()
+                await pool.putconn(taken)
+                raise
 
     async def execute_in(self, handle: AsyncConnection[Any], statement: Statement) -> list[Row]:
         """Run a statement in the transaction of the app's connection.

@@ -103,7 +103,8 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
     def commit(self) -> None:
         try:
             check_guard(self._guard)
-            _close(self._connection, self._guard)
+            # The mark stays, so that the dialect sees whether the COMMIT ended the transaction.
+            self._guard.is_on = False
             with _FAULTS:
                 self.handle.commit()
         finally:
@@ -301,7 +302,8 @@ def _begin_immediate(connection: Connection) -> None:
 def _rows(connection: Connection, statement: Statement) -> list[Row]:
     """Run a statement on the driver's cursor, which costs half of what SQLAlchemy's own way does.
 
-    A fault takes SQLAlchemy's way again: it knows which ones end a connection, or all of a pool.
+    A fault takes SQLAlchemy's way again: it knows which ones end a connection, or all of a pool. A
+    cancellation is one: SQLAlchemy cannot tell whether its BEGIN arrived, and would never end it.
     """
     text, names = _written(statement.text, connection.dialect.paramstyle)
     params = statement.params
@@ -311,7 +313,7 @@ def _rows(connection: Connection, statement: Statement) -> list[Row]:
         cursor = lent.cursor()
         cursor.execute(text, values)
         rows = list(cursor.fetchall())
-    except Exception as error:  # noqa: BLE001 - handed on, and raised again
+    except BaseException as error:  # noqa: BLE001 - handed on, and raised again
         connection._handle_dbapi_exception(error, text, values, cursor, None)  # noqa: SLF001
     cursor.close()
     return rows

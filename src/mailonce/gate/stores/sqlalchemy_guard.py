@@ -8,6 +8,7 @@ commits by itself is the commonest way to part the claim from the change. A roll
 statement, commit and connection: a hundred calls a request.)
 """
 
+import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
@@ -15,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Dialect, PoolProxiedConnection
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate.sql.commit_guard import (
     COMMITTED,
     ELSEWHERE,
@@ -26,6 +27,12 @@ from mailonce.gate.sql.commit_guard import (
 
 MARK = "mailonce.gate"
 _GUARDED = "mailonce_guards_commits"
+LEFT_OPEN = (
+    "the pool lent a connection in which a transaction was still open, so that COMMIT did not "
+    "commit; it is closed, and nothing was kept: end each transaction before its connection goes "
+    "back to the pool"
+)
+log = logging.getLogger("mailonce.gate")
 
 
 class CommitGuard:
@@ -79,8 +86,32 @@ def _guarded_commit(dialect: Dialect) -> Any:
             rollback(connection)
             raise guard.refuse(reason)
         commit(connection)
+        _check_ended(connection)
 
     return do_commit
+
+
+def _check_ended(connection: PoolProxiedConnection) -> None:
+    """Refuse a COMMIT of the gate's that left its transaction open, and close the connection.
+
+    A transaction that somebody else left in it makes a savepoint of the gate's: what is committed
+    then would be answered as done, and undone with the connection.
+    """
+    if _mark_of(connection) is None:
+        return
+    del connection.info[MARK]
+    if not _is_in_transaction(connection):
+        return
+    connection.invalidate()
+    log.error("%s", LEFT_OPEN)
+    raise UnavailableError(f"the gate's store: {LEFT_OPEN}")
+
+
+def _is_in_transaction(connection: PoolProxiedConnection) -> bool:
+    """Say what the driver knows; asyncpg and SQLite tell it, psycopg refuses to begin by itself."""
+    driver: Any = connection.driver_connection
+    asks = getattr(driver, "is_in_transaction", None)
+    return bool(asks() if asks is not None else getattr(driver, "in_transaction", False))
 
 
 def _noted_rollback(rollback: Callable[..., None]) -> Any:
@@ -110,16 +141,21 @@ def _guarded_execute(execute: Callable[..., None]) -> Any:
 
 
 def _guard_of(connection: Any) -> CommitGuard | None:
-    """Read the mark of a pooled connection. One that the pool has not got yet can have none."""
-    try:
-        guard: CommitGuard | None = connection.info.get(MARK)
-    except (AttributeError, NotImplementedError):
-        return None
+    guard = _mark_of(connection)
     if guard is None or not guard.is_on:
         return None
     # A handler that ended the transaction gave the connection back: the pool may have lent it to
     # somebody who has done nothing wrong.
     return guard if guard.fault is None or guard.lent is connection else None
+
+
+def _mark_of(connection: Any) -> CommitGuard | None:
+    """Read the mark of a pooled connection. One that the pool has not got yet can have none."""
+    try:
+        guard: CommitGuard | None = connection.info.get(MARK)
+    except (AttributeError, NotImplementedError):
+        return None
+    return guard
 
 
 def present_guard(dialect: Dialect | None = None) -> CommitGuard | None:
