@@ -1,7 +1,10 @@
 """The gate for async code: ASGI apps, asyncio workers."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
@@ -13,7 +16,7 @@ from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked, demand_awaitable
 from mailonce.gate.rules.keys import MISSING
-from mailonce.gate.sql.commit_guard import NOT_AWAITED, NOT_NEEDED, misuse
+from mailonce.gate.sql.commit_guard import NOT_AWAITED, NOT_NEEDED
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import AsyncStore, AsyncTransaction
@@ -130,7 +133,10 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         self, rules: GateCore, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
     ) -> None:
         super().__init__(rules, driver, claim, first)
-        self._fault: str | None = None
+        # One point is recorded at a time, and one phase runs: they share the passage's transaction.
+        self._recording = asyncio.Lock()
+        # The task in which a phase runs.
+        self._inside: asyncio.Task[Any] | None = None
         # A handler may use a gate in turn: then this is the passage that it is in itself.
         self._outer = _present()
         _PRESENT.set(self)
@@ -147,10 +153,14 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         """
         try:
             checked(response)
-            self._check_awaited()
+            self._check_fault()
+            self._check_certain()
         except ConfigError:
             await self.abandon()
             raise
+        except UnavailableError as error:
+            await self.undo()
+            return self._rules.unavailable(error)
         self._end()
         try:
             ending = await self._driver.drive(
@@ -195,44 +205,93 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
     async def owe(self, topic: str, body: bytes, *, name: str | None = None) -> None:
         """Owe an effect outside the database, in this transaction: an `Outbox` worker does it.
 
-        One request owes a topic once; `name` tells several of one topic apart.
+        `name` tells several effects of one topic apart; a second one of a name is refused.
 
         Raises: UnavailableError.
         """
-        statement = self._rules.outbox.owe(self.effect_key(name or topic), topic, body)
-        await self._driver.transaction.execute(statement)
+        name = name or topic
+        rows = await self._driver.transaction.execute(self._owing(topic, body, name))
+        self._check_owed(name, rows)
 
     async def once(self, name: str, call: Callable[[str], Awaitable[T]]) -> T:
         """Do an outside effect and record its result; where it is recorded already, give that.
 
         `call` gets the effect's own key, to hand to the outside: a crash between the effect and
         its record repeats the call, and only whoever is called can tell that it is a repeat.
+        Its result must be JSON.
 
-        Raises: LeaseLostError where another copy took over, UnavailableError.
+        Raises: LeaseLostError where another copy took over, UnavailableError, ConfigError.
         """
-        if not self._pointed(name):
-            value = await call(self.effect_key(name))
-            await self._driver.drive(opening())
-            await self._keep(name, value)
-        known: T = self.points[name]
+        if not self._reach(name, nested=self._is_inside()):
+            try:
+                async with self._bounded(name):
+                    value = await _awaited(call(self.effect_key(name)))
+            except BaseException:
+                self._points.leave(name)
+                raise
+            added, fault = self._points.of_call(name, value)
+            async with self._recording:
+                self._check_certain()
+                with self._recorded(name):
+                    await self._driver.drive(opening())
+                    await self._keep(name, added)
+            if fault is not None:
+                raise fault
+        known: T = self._points.result(name)
         return known
 
     async def phase(self, name: str, work: Callable[[Handle], Awaitable[T]]) -> T:
         """Change the app's own database and record it, together; recorded already: give that.
 
-        Raises: LeaseLostError where another copy took over; then the change is undone.
+        What `work` gives must be JSON.
+
+        Raises: LeaseLostError where another copy took over; then the change is undone. ConfigError.
         """
-        if not self._pointed(name):
-            await self._driver.drive(opening())
+        if not self._reach(name, nested=self._is_inside()):
             try:
-                value = await work(self.tx)
-                self._check_awaited()
+                async with self._recording:
+                    self._check_certain()
+                    await self._change(name, work)
             except BaseException:
-                await self._driver.drive(undoing())
+                self._points.leave(name)
                 raise
-            await self._keep(name, value)
-        known: T = self.points[name]
+        known: T = self._points.result(name)
         return known
+
+    async def _change(self, name: str, work: Callable[[Handle], Awaitable[object]]) -> None:
+        await self._driver.drive(opening())
+        self._inside = asyncio.current_task()
+        try:
+            async with self._bounded(name):
+                value = await _awaited(work(self.tx))
+            self._check_fault()
+            added = {name: self._points.of_phase(name, value)}
+        except BaseException:
+            await self._driver.drive(undoing())
+            raise
+        finally:
+            self._inside = None
+        with self._recorded(name):
+            await self._keep(name, added)
+
+    def _is_inside(self) -> bool:
+        """Say whether the task that asks runs the work of a phase, which it would wait for."""
+        return self._inside is not None and self._inside is asyncio.current_task()
+
+    @asynccontextmanager
+    async def _bounded(self, name: str) -> AsyncIterator[None]:
+        """Stop a recovery point that hangs."""
+        point_s = self._rules.policy.point_s
+        try:
+            async with asyncio.timeout(point_s) as limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise UnavailableError(
+                f"the recovery point {name!r} took longer than `point_s` ({point_s:g} s), and was "
+                "stopped; the next copy tries it again"
+            ) from error
 
     def owns(self, called: object) -> bool:
         """Say whether `called` is the connection or session of the open transaction."""
@@ -241,17 +300,18 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
     def forget(self, name: str, owner: str) -> None:
         """Refuse to finish: what the handler called and did not await would be lost."""
         words = NOT_NEEDED if name in _ENDS else NOT_AWAITED
-        self._fault = self._fault or words.format(name=name, owner=owner)
-        misuse(self._fault)
+        self._refuse(words.format(name=name, owner=owner))
 
-    def _check_awaited(self) -> None:
-        if self._fault is not None:
-            raise ConfigError(self._fault)
-
-    async def _keep(self, name: str, value: Any) -> None:
-        points = self.points | {name: value}
+    async def _keep(self, name: str, added: dict[str, str]) -> None:
+        points = self._points.joined(added)
         held = await self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
-        self._kept(name, value, held=held)
+        self._held(name, held=held)
+        self._points.keep(added)
+
+
+async def _awaited(made: Awaitable[T]) -> T:
+    """Await what a function made; one that is not async has done its work already."""
+    return await made if isawaitable(made) else made
 
 
 class AsyncDriver(BaseDriver[AsyncStore[Handle], AsyncTransaction[Handle]], Generic[Handle]):

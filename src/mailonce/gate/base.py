@@ -1,8 +1,9 @@
 """What the blocking and the async gate share: everything but the waiting."""
 
 import logging
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from threading import Lock
@@ -23,9 +24,11 @@ from mailonce.gate.rules.answer import (
 )
 from mailonce.gate.rules.decision import Claim, Conflict, Decision, First, Replay, Running
 from mailonce.gate.rules.http import Request, Response
+from mailonce.gate.rules.points import IN_DOUBT, NESTED, OWED_TWICE, TWICE, Points
 from mailonce.gate.rules.policy import Policy
+from mailonce.gate.sql.commit_guard import misuse
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql
-from mailonce.gate.sql.statements import Sql, Statement
+from mailonce.gate.sql.statements import Row, Sql, Statement
 from mailonce.gate.store_contract import AnyStore, AnyTransaction
 
 Mode = Literal["atomic", "lease"]
@@ -248,6 +251,10 @@ class BaseDriver(Generic[S, X]):
         self._open: X | None = None
 
     @property
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    @property
     def transaction(self) -> X:
         """Give the open transaction.
 
@@ -267,8 +274,13 @@ class BasePassage(Generic[D]):
         # Held by a lease that ends by itself, not by a transaction.
         self.leased = claim is not None and not rules.ways.atomic
         self._rules = rules
-        self.points: dict[str, Any] = dict(first.points)
         self._first = first
+        # How often this copy owed an effect, by its name.
+        self._owed: dict[str, int] = {}
+        # What the handler did wrong: it may swallow the error, and is refused when it answers.
+        self._fault: str | None = None
+        # The recovery point of which nobody knows whether it was recorded.
+        self._doubtful: str | None = None
         # Another copy took the lease: what is done from now on is not recorded.
         self.lost = False
         self._ended = False
@@ -305,17 +317,61 @@ class BasePassage(Generic[D]):
             raise ConfigError("a request without a key has no effects to remember; demand a key")
         return self.claim
 
-    def _pointed(self, name: str) -> bool:
-        """Say whether a recovery point was reached before."""
+    @cached_property
+    def _points(self) -> Points:
+        return Points(self._first.points, bytes_max=self._rules.policy.points_bytes_max)
+
+    def _reach(self, name: str, *, nested: bool) -> bool:
+        """Say whether a recovery point was recorded before.
+
+        Raises: ConfigError where it could not be recorded, UnavailableError after one in doubt.
+        """
         if not self.leased:
             raise ConfigError("recovery points are for mode 'lease'; an atomic one has its outbox")
-        return name in self.points
+        self._check_certain()
+        if self._points.is_reached(name):
+            raise self._refuse(TWICE.format(name=name))
+        if nested:
+            raise self._refuse(NESTED.format(name=name))
+        return self._points.reach(name)
 
-    def _kept(self, name: str, value: Any, *, held: bool) -> None:
+    def _refuse(self, fault: str) -> ConfigError:
+        """Make an error that counts, even where the handler swallows it."""
+        self._fault = self._fault or fault
+        return misuse(fault)
+
+    def _check_fault(self) -> None:
+        if self._fault is not None:
+            raise ConfigError(self._fault)
+
+    def _check_certain(self) -> None:
+        if self._doubtful is not None:
+            raise UnavailableError(IN_DOUBT.format(name=self._doubtful))
+
+    @contextmanager
+    def _recorded(self, name: str) -> Iterator[None]:
+        """Know of a fault while a point is recorded: its commit may have arrived, or not."""
+        try:
+            yield
+        except LeaseLostError:
+            raise
+        except BaseException:
+            self._doubtful = name
+            raise
+
+    def _held(self, name: str, *, held: bool) -> None:
         if not held:
             self.lost = True
             raise LeaseLostError(f"another copy holds the key since before {name!r}")
-        self.points[name] = value
+
+    def _owing(self, topic: str, body: bytes, name: str) -> Statement:
+        self._owed[name] = self._owed.get(name, 0) + 1
+        return self._rules.outbox.owe(self.effect_key(name), topic, body)
+
+    def _check_owed(self, name: str, rows: list[Row]) -> None:
+        """Refuse an effect that this copy owed before: it was left out."""
+        if not rows and self._owed[name] > 1:
+            raise self._refuse(OWED_TWICE.format(name=name))
 
     def _end(self) -> None:
         assert not self._ended, "a passage ends once: by finish or by abandon"

@@ -1,10 +1,12 @@
 """The gate for blocking code: workers, queue consumers, WSGI apps."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from inspect import iscoroutine
+from time import monotonic
+from typing import Generic, TypeVar
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.base import BaseDriver, BaseGate, BasePassage
+from mailonce.gate.base import BaseDriver, BaseGate, BasePassage, is_async
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import (
     Begin,
@@ -25,6 +27,9 @@ from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import Store, Transaction
 
+ASYNC = (
+    "the function of {name!r} is async, and Gate does not await it: nothing was done; use AsyncGate"
+)
 Handle = TypeVar("Handle")
 T = TypeVar("T")
 
@@ -125,6 +130,9 @@ class Gate(BaseGate[Store[Handle]], Generic[Handle]):
 class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
     """The hold of the first copy on its key, while the app's code runs."""
 
+    # When the recovery point began that runs now, on the monotonic clock.
+    _point_since: float | None = None
+
     @property
     def tx(self) -> Handle:
         """Give the app's connection or session, in the transaction that the claim is part of."""
@@ -137,9 +145,14 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
         """
         try:
             checked(response)
+            self._check_fault()
+            self._check_certain()
         except ConfigError:
             self.abandon()
             raise
+        except UnavailableError as error:
+            self.undo()
+            return self._rules.unavailable(error)
         self._end()
         try:
             ending = self._driver.drive(self._rules.ways.finish(self.claim, self._first, response))
@@ -174,7 +187,13 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
         return self._rules.answer(seen)
 
     def renew(self) -> bool:
-        """Renew the lease; False: it was lost, stop working."""
+        """Renew the lease; False: it was lost, stop working.
+
+        A recovery point that takes longer than `point_s` hangs: then the lease is left to end.
+        """
+        since, point_s = self._point_since, self._rules.policy.point_s
+        if since is not None and monotonic() - since > point_s:
+            return False
         flow = self._rules.ways.renew(self._claimed(), self._first)
         self.lost = self.lost or not Driver(self._driver.store).drive(flow)
         return not self.lost
@@ -182,48 +201,80 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
     def owe(self, topic: str, body: bytes, *, name: str | None = None) -> None:
         """Owe an effect outside the database, in this transaction: an `Outbox` worker does it.
 
-        One request owes a topic once; `name` tells several of one topic apart.
+        `name` tells several effects of one topic apart; a second one of a name is refused.
 
         Raises: UnavailableError.
         """
-        statement = self._rules.outbox.owe(self.effect_key(name or topic), topic, body)
-        self._driver.transaction.execute(statement)
+        name = name or topic
+        rows = self._driver.transaction.execute(self._owing(topic, body, name))
+        self._check_owed(name, rows)
 
     def once(self, name: str, call: Callable[[str], T]) -> T:
         """Do an outside effect and record its result; where it is recorded already, give that.
 
         `call` gets the effect's own key, to hand to the outside: a crash between the effect and
         its record repeats the call, and only whoever is called can tell that it is a repeat.
+        Its result must be JSON.
 
-        Raises: LeaseLostError where another copy took over, UnavailableError.
+        Raises: LeaseLostError where another copy took over, UnavailableError, ConfigError.
         """
-        if not self._pointed(name):
-            value = call(self.effect_key(name))
-            self._driver.drive(opening())
-            self._keep(name, value)
-        known: T = self.points[name]
+        _demand_blocking(call, name)
+        if not self._reach(name, nested=self._driver.is_open):
+            self._point_since = monotonic()
+            try:
+                value = call(self.effect_key(name))
+                _demand_result(value, name)
+            except BaseException:
+                self._points.leave(name)
+                raise
+            finally:
+                self._point_since = None
+            added, fault = self._points.of_call(name, value)
+            with self._recorded(name):
+                self._driver.drive(opening())
+                self._keep(name, added)
+            if fault is not None:
+                raise fault
+        known: T = self._points.result(name)
         return known
 
     def phase(self, name: str, work: Callable[[Handle], T]) -> T:
         """Change the app's own database and record it, together; recorded already: give that.
 
-        Raises: LeaseLostError where another copy took over; then the change is undone.
+        What `work` gives must be JSON.
+
+        Raises: LeaseLostError where another copy took over; then the change is undone. ConfigError.
         """
-        if not self._pointed(name):
-            self._driver.drive(opening())
+        _demand_blocking(work, name)
+        if not self._reach(name, nested=self._driver.is_open):
+            self._point_since = monotonic()
             try:
-                value = work(self.tx)
+                self._change(name, work)
             except BaseException:
-                self._driver.drive(undoing())
+                self._points.leave(name)
                 raise
-            self._keep(name, value)
-        known: T = self.points[name]
+            finally:
+                self._point_since = None
+        known: T = self._points.result(name)
         return known
 
-    def _keep(self, name: str, value: Any) -> None:
-        points = self.points | {name: value}
+    def _change(self, name: str, work: Callable[[Handle], object]) -> None:
+        self._driver.drive(opening())
+        try:
+            value = work(self.tx)
+            _demand_result(value, name)
+            added = {name: self._points.of_phase(name, value)}
+        except BaseException:
+            self._driver.drive(undoing())
+            raise
+        with self._recorded(name):
+            self._keep(name, added)
+
+    def _keep(self, name: str, added: dict[str, str]) -> None:
+        points = self._points.joined(added)
         held = self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
-        self._kept(name, value, held=held)
+        self._held(name, held=held)
+        self._points.keep(added)
 
 
 class Driver(BaseDriver[Store[Handle], Transaction[Handle]], Generic[Handle]):
@@ -256,3 +307,15 @@ class Driver(BaseDriver[Store[Handle], Transaction[Handle]], Generic[Handle]):
             else:
                 ending.rollback()
         return []
+
+
+def _demand_blocking(function: Callable[..., object], name: str) -> None:
+    """Refuse a function that would have to be awaited, before it is called."""
+    if is_async(function):
+        raise ConfigError(ASYNC.format(name=name))
+
+
+def _demand_result(value: object, name: str) -> None:
+    if iscoroutine(value):
+        value.close()
+        raise ConfigError(ASYNC.format(name=name))

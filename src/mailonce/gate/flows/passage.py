@@ -5,10 +5,10 @@ that came back. One driver runs them with calls that block, another with `await`
 """
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mailonce.gate.rules.decision import (
     REFUSAL,
@@ -160,7 +160,7 @@ class GateFlows:
         renew = self.sql.renew(claim, first.token, lease_s=self.policy.lease_s)
         return bool((yield from single(renew)))
 
-    def keep(self, claim: Claim, first: First, points: Mapping[str, Any]) -> Flow[bool]:
+    def keep(self, claim: Claim, first: First, points: str) -> Flow[bool]:
         """Keep recovery points, and what else the open transaction changed; False: lease lost."""
         return bool((yield CommitWith(self.sql.point(claim, first.token, points))))
 

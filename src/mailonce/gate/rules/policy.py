@@ -66,6 +66,8 @@ class Policy:
     verify         proves the sender before anything is looked up or written
     terminal       which statuses are recorded: `is_success`, `is_final` or your own; work that
                    ends otherwise is undone, and tried again by the next copy
+    point_s        how long a recovery point may take: an awaited one is stopped, and the lease of a
+                   blocking one is renewed no longer
     held_bytes_max the largest response that is held back until its work is committed
     """
 
@@ -86,8 +88,10 @@ class Policy:
     window_s: float = 35 * 86_400
     lease_s: float = 60
     retry_after_s: int = 5
+    point_s: float = 300
     body_bytes_max: int = 1024 * 1024
     response_bytes_max: int = 256 * 1024
+    points_bytes_max: int = 256 * 1024
     held_bytes_max: int = 16 * 1024 * 1024
     kept_headers: tuple[str, ...] = KEPT_HEADERS
 
@@ -100,9 +104,11 @@ class Policy:
             "window_s",
             "lease_s",
             "retry_after_s",
+            "point_s",
             "key_chars_max",
             "body_bytes_max",
             "response_bytes_max",
+            "points_bytes_max",
             "held_bytes_max",
         ):
             value: object = getattr(self, name)

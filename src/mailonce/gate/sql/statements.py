@@ -223,9 +223,9 @@ class Sql:
         params = _fenced(claim, token) | {"lease_s": float(lease_s)}
         return Statement(self._renew, params, given=_ONE)
 
-    def point(self, claim: Claim, token: int, points: Mapping[str, Any]) -> Statement:
-        """Save the recovery points so far. No row: the lease was lost."""
-        params = _fenced(claim, token) | {"points": json.dumps(dict(points))}
+    def point(self, claim: Claim, token: int, points: str) -> Statement:
+        """Save the recovery points so far, as JSON. No row: the lease was lost."""
+        params = _fenced(claim, token) | {"points": points}
         return Statement(self._point, params, given=_ONE)
 
     def prune(self, *, rows_max: int) -> Statement:
