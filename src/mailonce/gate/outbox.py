@@ -6,15 +6,23 @@ the two repeats the call, never the key: the called service must recognise a rep
 """
 
 import asyncio
+import concurrent.futures
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from inspect import isawaitable, iscoroutine, iscoroutinefunction, unwrap
+from inspect import (
+    isasyncgenfunction,
+    isawaitable,
+    iscoroutinefunction,
+    isgeneratorfunction,
+    unwrap,
+)
 from typing import ClassVar, Generic, TypeVar
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate.async_gate import AsyncDriver
 from mailonce.gate.base import demand_store, is_async
+from mailonce.gate.effect_result import GENERATOR, see_end
 from mailonce.gate.flows.outbox import (
     OVERDUE_S,
     REQUEST,
@@ -37,6 +45,8 @@ AsyncEffect = Callable[[Owed], Awaitable[object]]
 
 S = TypeVar("S", bound=AnyStore)
 E = TypeVar("E")
+# What an async handler gives, and what that gives once more.
+AWAITED_MAX = 2
 log = logging.getLogger("mailonce.gate")
 
 
@@ -66,6 +76,8 @@ class BaseOutbox(Generic[S, E]):
             if not callable(handler):
                 kind_of = type(handler).__name__
                 raise ConfigError(f"the handler of {topic!r} is a {kind_of}; give a function")
+            if isgeneratorfunction(unwrap(handler)) or isasyncgenfunction(unwrap(handler)):
+                raise ConfigError(GENERATOR.format(topic=topic))
             # What is no coroutine function may still give something to await.
             if is_async(handler) and not self.awaits:
                 raise ConfigError(f"{name} cannot await the handler of {topic!r}; use AsyncOutbox")
@@ -153,12 +165,7 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
     def _try(self, owed: Owed) -> Exception | None:
         try:
             result = self._handlers[owed.topic](owed)
-            if isawaitable(result):
-                if iscoroutine(result):
-                    result.close()
-                raise ConfigError(  # noqa: TRY301 - as if it had failed by itself
-                    f"the handler of {owed.topic!r} awaits, and Outbox does not; use AsyncOutbox"
-                )
+            see_end(result, owed.topic, wait_s=self.ways.pace.lease_s / 2)
         except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
             return error
         return None
@@ -210,10 +217,22 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
     async def _try(self, owed: Owed) -> Exception | None:
         try:
             async with asyncio.timeout(self.ways.pace.lease_s / 2):
-                result = self._handlers[owed.topic](owed)
+                result: object = self._handlers[owed.topic](owed)
                 # A wrapper may look async and not be: its effect is done, and not to be done again.
-                if isawaitable(result):
-                    await result
+                # A handler that forgot an `await` gives what it should have awaited.
+                for _ in range(AWAITED_MAX):
+                    if isinstance(result, concurrent.futures.Future):
+                        result = asyncio.wrap_future(result)
+                    if not isawaitable(result):
+                        break
+                    result = await result
+                see_end(result, owed.topic, wait_s=0)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # What the handler awaited was cancelled, and not this worker.
+            return UnavailableError(f"the effect {owed.topic!r} was cancelled by itself")
         except Exception as error:  # noqa: BLE001 - the outermost loop around the app's own code
             return error
         return None
