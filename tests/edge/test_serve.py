@@ -94,6 +94,27 @@ async def test_the_address_that_the_greeting_shows_has_a_page(tmp_path: Path) ->
     assert set(answers.values()) == {200}
 
 
+async def test_a_method_that_a_path_has_not_is_answered_with_all_that_it_has(
+    tmp_path: Path,
+) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    app = build_app(service)
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x")
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    named = {path: re.sub(r"{\w+}", "x", path) for path in paths if not path.startswith("/in/")}
+
+    answers = {path: await client.options(url) for path, url in named.items()}
+
+    await service.database.close()
+    assert {answer.status_code for answer in answers.values()} == {405}
+    allowed = {path: set(one.headers["Allow"].split(", ")) for path, one in answers.items()}
+    assert allowed["/v1/routes"] == {"GET", "POST"}
+    described = {path: {name.upper() for name in paths[path]} for path in named}
+    assert {path: described[path] - allowed[path] for path in named} == {
+        path: set() for path in named
+    }
+
+
 def test_an_app_in_which_nothing_is_registered_is_named_at_the_start(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     (shell.folder / "shop.py").write_text("import mailonce\nhandlers = mailonce.Handlers()\n")

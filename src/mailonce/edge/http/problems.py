@@ -8,6 +8,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from mailonce.core.access import Scope
 from mailonce.core.argument_error import ArgumentAccessError, ArgumentError
@@ -128,6 +129,8 @@ def install(app: FastAPI) -> None:
         answer = problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
         for name, value in (error.headers or {}).items():
             answer.headers[name] = value
+        if error.status_code == 405 and (methods := _methods_of(app, request)):
+            answer.headers["Allow"] = ", ".join(sorted(methods))
         return answer
 
     @app.exception_handler(Exception)
@@ -136,6 +139,16 @@ def install(app: FastAPI) -> None:
         if _is_agent(request):
             return _problem_for_agent(500, "error")
         return problem(500, "an unexpected error was logged; tell whoever runs this server")
+
+
+def _methods_of(app: FastAPI, request: Request) -> set[str]:
+    """List what a path can be asked; the framework names the methods of its first route alone."""
+    return {
+        method
+        for route in app.router.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 def _is_agent(request: Request) -> bool:
