@@ -171,6 +171,23 @@ def load_handlers(spec: str) -> Handlers:
     return handlers
 
 
+def check_result(result: object) -> None:
+    """See that a handler did its work: nothing of a generator or a coroutine has run so far.
+
+    Raises: ConfigError, one sentence.
+    """
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        gave = "a generator, of which nothing has run: go through it in the handler"
+    elif inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            # Else Python warns of it in words that name no handler.
+            result.close()
+        gave = "a coroutine or task, which nobody awaits: write `async def`, and await it there"
+    else:
+        return
+    raise ConfigError(f"the handler gave {gave}")
+
+
 def _check_events(events: tuple[object, ...]) -> None:
     if _are(events, _is_text):
         return
@@ -211,7 +228,20 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_generator(function: Callable[..., Any]) -> bool:
+    """Say whether a function has a `yield`, or the object that stands for one."""
+    called = (function, type(function).__call__)
+    return any(
+        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in called
+    )
+
+
 def _handler(route: Route, function: Callable[..., Any]) -> Handler:
+    if _is_generator(function):
+        raise ConfigError(
+            f"handler {route.name!r} is a generator, and nothing of it would run; write it "
+            "without `yield`"
+        )
     wants = 1 if inspect.iscoroutinefunction(function) else 2
     try:
         inspect.signature(function).bind(*range(wants))

@@ -5,6 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +319,66 @@ def test_what_cannot_be_a_handler_is_refused_when_it_is_registered() -> None:
             handlers.on("bounced", **options)(function)
         assert word in str(caught.value)
     assert len(handlers) == 1
+
+
+class Lazy:
+    def __call__(self, event: dict[str, Any], tx: Tx) -> Any:
+        yield note(event, tx)
+
+
+def test_a_generator_is_refused_when_it_is_registered() -> None:
+    def marks(event: dict[str, Any], tx: Tx) -> Any:
+        note(event, tx)
+        yield
+
+    async def tells(event: dict[str, Any]) -> Any:
+        yield event
+
+    handlers = Handlers()
+    for name, function in {"a": marks, "b": tells, "c": partial(marks), "d": Lazy()}.items():
+        with pytest.raises(ConfigError, match=f"handler '{name}' is a generator.* without `yield`"):
+            handlers.on(name=name)(function)
+    assert len(handlers) == 0
+
+
+async def test_one_that_gives_what_has_not_run_is_not_done(database: Database) -> None:
+    def lazy(event: dict[str, Any], tx: Tx) -> Any:
+        note(event, tx)
+        return (note(event, tx) for _ in range(2))
+
+    outcome = await (bench := await Bench(database, lazy).owe()).run()
+
+    assert outcome is not None
+    assert outcome.error == (
+        "ConfigError: the handler gave a generator, of which nothing has run: "
+        "go through it in the handler"
+    )
+    assert await bench.notes() == 0
+
+
+@pytest.mark.filterwarnings("error")
+async def test_one_that_gives_what_nobody_awaits_is_not_done(
+    database: Database, subtests: pytest.Subtests
+) -> None:
+    async def tell(event: dict[str, Any]) -> None:
+        raise AssertionError(event)
+
+    async def tells(event: dict[str, Any]) -> Any:
+        return tell(event)
+
+    bench = await Bench(database, lambda event, _tx: tell(event)).owe()
+    for name, handlers in {"plain": bench.handlers, "async": Handlers()}.items():
+        with subtests.test(name):
+            if name == "async":
+                handlers.on("bounced", name="crm")(tells)
+                bench.handlers = handlers
+                await bench.give_away()
+
+            outcome = await bench.run()
+
+            assert outcome is not None
+            assert "a coroutine or task, which nobody awaits: write `async def`" in outcome.error
+            assert not outcome.final
 
 
 def test_on_without_parentheses_is_refused() -> None:

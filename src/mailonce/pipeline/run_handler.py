@@ -8,7 +8,14 @@ import orjson
 from mailonce.clock import Clock
 from mailonce.core.deliveries.route import Route
 from mailonce.core.work.job import ERROR_CHARS_MAX, AttemptOutcome, LeasedJob
-from mailonce.handlers import AtLeastOnce, HandledEvent, Handlers, InTransaction, Permanent
+from mailonce.handlers import (
+    AtLeastOnce,
+    HandledEvent,
+    Handlers,
+    InTransaction,
+    Permanent,
+    check_result,
+)
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.work import rows
 from mailonce.telemetry import HANDLER_FAILED, log
@@ -58,7 +65,7 @@ async def _in_transaction(
         # First: a worker that lost the lease stops here, before the user's code.
         if not rows.complete(tx, job, now_ms=clock.now_ms()):
             return False
-        run(event, tx)
+        check_result(run(event, tx))
         # A statement after the handler's: where it swallowed an error of the database, PostgreSQL
         # would answer the commit with a rollback and not say so.
         rows.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
@@ -76,7 +83,7 @@ async def _at_least_once(
     event: HandledEvent,
 ) -> bool:
     began = clock.monotonic()
-    await asyncio.wait_for(run(event), route.timeout_s)
+    check_result(await asyncio.wait_for(run(event), route.timeout_s))
     latency_ms = int((clock.monotonic() - began) * 1000)
     return await database.write(
         lambda tx: rows.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
