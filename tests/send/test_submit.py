@@ -85,6 +85,39 @@ async def test_of_two_mails_under_one_key_at_once_one_is_refused(office: Office)
     assert len(await office.rows()) == 1
 
 
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        ({"onboarding_experiment": "1"}, "'onboarding_experiment' of 21 characters.* takes 20"),
+        ({"plan": "x" * 81}, "81 characters for 'plan', and Postmark takes 80"),
+        ({f"n{n}": "1" for n in range(10)}, "has 10 fields, and Postmark takes 9"),
+        ({"Plan": "a", "plan": "b"}, "'plan' twice for Postmark, which ignores case"),
+    ],
+    ids=["name", "value", "many", "case"],
+)
+async def test_metadata_that_the_provider_refuses_are_refused_at_the_door(
+    office: Office, metadata: dict[str, str], sentence: str
+) -> None:
+    await office.add_sender(provider="postmark")
+    await office.add_sender("other")
+
+    with pytest.raises(ParseError, match=sentence):
+        await office.submit(make_request(metadata=metadata))
+
+    assert await office.rows() == []
+    [by_other] = await office.submit(make_request(metadata=metadata, sender="other"))
+    assert not by_other.is_replayed
+
+
+async def test_metadata_within_the_limits_of_the_provider_are_taken(office: Office) -> None:
+    await office.add_sender(provider="postmark")
+    metadata = {f"n{n}": "ü" * 80 for n in range(8)} | {"n" * 20: ""}
+
+    [taken] = await office.submit(make_request(metadata=metadata))
+
+    assert not taken.is_replayed
+
+
 @pytest.mark.parametrize("forgets", [False, True], ids=["within", "beyond"])
 async def test_a_key_stands_for_its_mail_within_the_window_of_claims_and_beyond(
     office: Office,

@@ -27,6 +27,7 @@ from mailonce.core.sends.send_key import work_key
 from mailonce.core.sends.send_request import SendPriority, SendRequest, check_request
 from mailonce.core.sends.sender import Sender
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
+from mailonce.providers import sending
 from mailonce.queue.configuration import ConfigurationCache
 from mailonce.send.compose import Composer
 from mailonce.send.database_time import DatabaseTime
@@ -132,6 +133,7 @@ class Submitter:
         new = [mail for mail in mails if mail.key not in copies] if copies else mails
         made: dict[Key, SendRow] = {}
         if new:
+            _check_metadata(sender, request)
             items = yield from self._items(
                 workspace, request, sender, new, stands, by=by, key=query.request, whole=whole
             )
@@ -305,6 +307,14 @@ class Submitter:
             else SubmittedSend(stored[copies[mail.key]], is_replayed=True)
             for mail in mails
         ]
+
+
+def _check_metadata(sender: Sender, request: SendRequest) -> None:
+    """See that the sender's provider takes the metadata; it would refuse the mail for good."""
+    of_provider = sending.find(sender.provider) if request.metadata else None
+    trouble = None if of_provider is None else of_provider.check_metadata(request.metadata)
+    if trouble is not None:
+        raise ParseError(trouble)
 
 
 def _query(workspace: str, request: SendRequest, mails: Sequence[RecipientMail]) -> LedgerQuery:

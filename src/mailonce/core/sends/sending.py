@@ -224,6 +224,8 @@ class Sending:
     read_lookup: ReadLookup | None = None
     correlation_of: Callable[[Event], str | None] = lambda _: None
     check: Callable[[Sender], str | None] = lambda _: None
+    # Says in one sentence why the provider would refuse a mail with these metadata, or None.
+    check_metadata: Callable[[Mapping[str, str]], str | None] = lambda _: None
     # The settings of a sender that it cannot do without.
     needs: tuple[str, ...] = ()
     # What the settings of a sender are in the provider's own words.

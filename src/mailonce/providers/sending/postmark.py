@@ -4,6 +4,7 @@ There is no idempotency key, but outbound messages can be searched by our own me
 a code of Postmark's own beside the status. A 500 mostly means that the mail was lost, not always.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from mailonce.core.reading import values as reading
@@ -29,6 +30,9 @@ HOST = "https://api.postmarkapp.com"
 # https://postmarkapp.com/developer/api/overview#error-codes
 MAINTENANCE = 100
 # Token, signature, approval, credits, stream: the next mail would be refused as well.
+METADATA_MAX = 10
+METADATA_NAME_CHARS_MAX = 20
+METADATA_VALUE_CHARS_MAX = 80
 OF_THE_SENDER = frozenset({10, 400, 401, 402, 405, 412, 413, 1226, 1235})
 
 
@@ -77,6 +81,31 @@ def read_answer(answer: ProviderAnswer) -> SendOutcome:
     return NotSent(reason=reason, fault=Fault.SENDER if code in OF_THE_SENDER else Fault.MESSAGE)
 
 
+def check_metadata(metadata: Mapping[str, str]) -> str | None:
+    """https://postmarkapp.com/support/article/1125-custom-metadata-faq; one field is our id."""
+    if len(metadata) >= METADATA_MAX:
+        return (
+            f"`metadata` has {len(metadata)} fields, and Postmark takes {METADATA_MAX - 1} beside "
+            "the send's id; take some away"
+        )
+    seen: set[str] = set()
+    for name, value in metadata.items():
+        if name.lower() in seen:
+            return f"`metadata` has {name!r} twice for Postmark, which ignores case; rename one"
+        seen.add(name.lower())
+        if len(name) > METADATA_NAME_CHARS_MAX:
+            return (
+                f"`metadata` has the name {name!r} of {len(name)} characters, and Postmark takes "
+                f"{METADATA_NAME_CHARS_MAX}; shorten it"
+            )
+        if len(value) > METADATA_VALUE_CHARS_MAX:
+            return (
+                f"`metadata` has a value of {len(value)} characters for {name!r}, and Postmark "
+                f"takes {METADATA_VALUE_CHARS_MAX}; shorten it"
+            )
+    return None
+
+
 def lookup(correlation: Correlation, sender: Sender, facts: SendFacts) -> HttpRequest:
     del facts
     query: dict[str, str | int] = {"count": 10, "offset": 0}
@@ -119,6 +148,7 @@ SENDING = Sending(
     lookup=lookup,
     read_lookup=read_lookup,
     correlation_of=correlate.uuid_of,
+    check_metadata=check_metadata,
     needs=("secrets",),
     settings={
         "secret": "the server's API token",
