@@ -8,6 +8,7 @@ import pytest
 from mailonce.core.health.checkup import MASTER_KEY_CHARS_MIN
 from mailonce.errors import ConfigError
 from mailonce.settings import Settings, read_net_settings, read_settings, variables_unread
+from mailonce.settings.set_variables import by_record
 from mailonce.settings.variables import OTHERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -54,6 +55,38 @@ def test_a_bracket_in_the_password_of_a_database_is_one_sentence_without_it() ->
         read_settings(database="postgresql://me:s3c[ret@h/db")
 
     assert "s3c" not in str(refused.value)
+
+
+def test_variables_that_win_over_the_file_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    file.write_text(
+        'port = 8200\nhost = "localhost"\nroles = ["door"]\n[net]\nallow_hosts = ["a"]\n'
+        '[sources.pm]\nprovider = "postmark"\nbasic = "u:old"\n[sources.mg]\nprovider = "mailgun"\n'
+    )
+    for name, value in {
+        "MAILONCE_PORT": "8200",
+        "MAILONCE_HOST": "127.0.0.1",
+        "MAILONCE_ROLES": '["door"]',
+        "MAILONCE_NET__ALLOW_HOSTS": '["b"]',
+        "mailonce_sources__pm__basic": "u:new",
+        "MAILONCE_SOURCES__MG": '{"secret": "s3cret"}',
+        "MAILONCE_KEY": "mok_1",
+        "MAILONCE_LOG_LEVEL": "debug",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    settings = read_settings(file)
+
+    assert settings.variables_over_file() == [
+        "MAILONCE_HOST", "MAILONCE_NET__ALLOW_HOSTS", "mailonce_sources__pm__basic",
+    ]  # fmt: skip
+    assert by_record(settings.variables, "sources") == {
+        "pm": {"basic": "mailonce_sources__pm__basic"},
+        "mg": {"secret": "MAILONCE_SOURCES__MG"},
+    }
+    assert "MAILONCE_KEY" not in {one.name for one in settings.variables}
 
 
 def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(

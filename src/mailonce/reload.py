@@ -61,7 +61,7 @@ class SettingsReload:
         before, read = self.settings, self._read()
         if before.file is not None and read.file is None:
             raise ConfigError(f"there is no file {str(before.file)!r} any more; put it back")
-        names = _differences(before, read)
+        names, over_file = _differences(before, read), read.variables_over_file()
         changed = tuple(name for name in names if is_live(name))
         wanted = _with(before, read, changed)
         try:
@@ -87,8 +87,15 @@ class SettingsReload:
             (*changed, *records),
             tuple(name for name in names if not is_live(name)),
             tuple(str(one) for one in applied.off),
+            tuple(sorted({one.name for one in read.variables})),
+            tuple(over_file),
         )
-        log.info(SETTINGS_RELOADED, changed=report.changed, restart=report.restart)
+        log.info(
+            SETTINGS_RELOADED,
+            changed=report.changed,
+            restart=report.restart,
+            over_file=report.over_file,
+        )
         return report
 
 

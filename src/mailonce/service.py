@@ -34,6 +34,7 @@ from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
 from mailonce.views.doctor import examine, examine_open, examine_sources
+from mailonce.views.refusals import SourceVariables
 
 # How long everything but attempts under way may take to stop.
 STOP_S = 5.0
@@ -79,6 +80,8 @@ class Service:
     on_settings: list[Callable[[Settings], None]] = field(default_factory=list)
     # Reads the settings again; None where they are read for one command alone.
     reload: Callable[[], Awaitable[ReloadReport]] | None = None
+    # What variables give to its sources, as advice names them; None where it is no server's.
+    source_variables: SourceVariables | None = None
     # What else is closed at the end.
     closing: list[Callable[[], Awaitable[None] | None]] = field(default_factory=list)
 
@@ -258,7 +261,7 @@ class Service:
             if id_ in known
         ]
         alarms = self.alarms.standing()
-        findings += await examine_sources(self.database, self.clock, alarms)
+        findings += await examine_sources(self.database, self.clock, alarms, self.source_variables)
         findings += await examine_open(self.database, down)
         if dns:
             findings += await self.examine_mx()

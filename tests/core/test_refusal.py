@@ -46,8 +46,8 @@ def test_a_source_of_the_settings_file_is_changed_there() -> None:
 
     assert said == (
         "compare user and password in the provider's webhook URL with those of the source: `basic` "
-        "in [sources.my-shop] of mailonce.toml, or MAILONCE_SOURCES__MY-SHOP__BASIC where that is "
-        "set, then `mailonce reload`"
+        "in [sources.my-shop] of mailonce.toml, then `mailonce reload`; where the server has "
+        "MAILONCE_SOURCES__MY-SHOP__BASIC, that wins: change it and restart"
     )
     assert "in [sources.my-shop] of mailonce.toml" in signed
     for reason in refusal.ADVICE:
@@ -57,6 +57,26 @@ def test_a_source_of_the_settings_file_is_changed_there() -> None:
     assert {name for text in refusal.ADVICE.values() for name in re.findall(r"{(\w+)}", text)} <= {
         *SourceSettings.model_fields, "any_secret"
     }  # fmt: skip
+
+
+def test_a_setting_that_a_variable_gives_is_changed_there() -> None:
+    variables = {"basic": "MAILONCE_SOURCES__SHOP__BASIC", "public_key": "MAILONCE_SOURCES"}
+
+    password, token, signed = (
+        refusal.advice_of(reason, "shop", is_in_file=True, variables=variables)
+        for reason in (
+            proof.WRONG_PASSWORD.reason,
+            proof.WRONG_TOKEN.reason,
+            hmac_signature.WRONG.reason,
+        )
+    )
+
+    assert password.endswith(
+        "of the source: the variable MAILONCE_SOURCES__SHOP__BASIC, which wins over "
+        "mailonce.toml, then restart the server"
+    )
+    assert token.endswith("`token` in [sources.shop] of mailonce.toml, then `mailonce reload`")
+    assert "the variable MAILONCE_SOURCES, which wins over mailonce.toml" in signed
 
 
 def test_the_code_is_the_providers_own_unless_the_reason_has_one() -> None:

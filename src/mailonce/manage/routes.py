@@ -202,8 +202,9 @@ class Routes:
                 raise RefusedError(f"route {route.name!r} posts nothing; there is nothing to sign")
             if origin == SEALED_BY_FILE:
                 raise RefusedError(
-                    f"the secret of route {route.name!r} stands in the settings file; "
-                    "list the new one before the old one there, and restart"
+                    f"the secret of route {route.name!r} stands in the settings file, or in "
+                    f"MAILONCE_ROUTES__{route.name.upper()}__SECRET, which wins; list the new one "
+                    "before the old one there, and restart"
                 )
             _check_readable(route)
             secrets = rotated(route.secrets, made, now_ms=now_ms, overlap_s=overlap_s)

@@ -95,6 +95,10 @@ class ReloadReport:
     restart: tuple[str, ...]
     # Sources, routes and senders that are off because the file no longer has them.
     off: tuple[str, ...]
+    # Variables of the server that give settings: they were not read again.
+    variables: tuple[str, ...] = ()
+    # Those of them that give something else than the file.
+    over_file: tuple[str, ...] = ()
 
 
 def _show_nowhere(what: str, secret: str) -> None:

@@ -33,6 +33,7 @@ from mailonce.settings.server import (
     WorkerSettings,
     WorkspaceSettings,
 )
+from mailonce.settings.set_variables import SetVariable, set_variables, winning_over
 from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
 from mailonce.settings.toml_file import TomlFile, find_file, read_toml
@@ -223,6 +224,18 @@ class Settings(_FileSettings):
 
     # Which file they were read from; None where there was none.
     _file: Path | None = PrivateAttr(default_factory=lambda: _FILE["path"])
+    _variables: tuple[SetVariable, ...] = PrivateAttr(
+        default_factory=lambda: set_variables(os.environ, Settings.model_fields)
+    )
+
+    @property
+    def variables(self) -> tuple[SetVariable, ...]:
+        """Give what variables set."""
+        return self._variables
+
+    def variables_over_file(self) -> list[str]:
+        """Name the variables that give something else than the file, as it stands now."""
+        return [] if self._file is None else winning_over(read_toml(self._file), self._variables)
 
     @property
     def file(self) -> Path | None:

@@ -28,7 +28,7 @@ from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
 from mailonce.views.origins import Origins, source_name
-from mailonce.views.refusals import advice_for
+from mailonce.views.refusals import SourceVariables, advice_for
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -202,9 +202,15 @@ async def examine_open(database: Database, down: Sequence[tuple[str, str]]) -> l
 
 
 async def examine_sources(
-    database: Database, clock: Clock, alarms: Sequence[tuple[str, AlarmKind]]
+    database: Database,
+    clock: Clock,
+    alarms: Sequence[tuple[str, AlarmKind]],
+    variables: SourceVariables | None,
 ) -> list[Finding]:
-    """Show alarms, by source, and what was refused in the last hour; `alarms` is what we know."""
+    """Show alarms, by source, and what was refused in the last hour; `alarms` is what we know.
+
+    `variables` are those of the server, for its advice.
+    """
     since = clock.now_ms() // MINUTE_MS - HOUR_MINUTES
 
     def work(tx: Tx) -> _RecentRefusals:
@@ -219,7 +225,12 @@ async def examine_sources(
             name=name or one.source,
             reason=one.reason,
             count=one.times,
-            advice=advice_for(one.reason, known.get(one.source), is_in_file=one.source in in_file),
+            advice=advice_for(
+                one.reason,
+                known.get(one.source),
+                is_in_file=one.source in in_file,
+                variables=variables,
+            ),
             is_known=name is not None,
             last_minute=one.last_minute,
             pulses=pulses.get(one.source, ()),

@@ -1,5 +1,7 @@
 """Refusals as users see them."""
 
+from collections.abc import Mapping
+
 import orjson
 from typing_extensions import TypedDict
 
@@ -17,6 +19,8 @@ from mailonce.views.origins import Origins, source_id, source_name
 from mailonce.views.paging import Page, PageQuery
 
 MINUTE_MS = 60_000
+# The variables of a server that give settings of its sources: by source, then by setting.
+SourceVariables = Mapping[str, Mapping[str, str]]
 
 
 class RefusalJson(TypedDict):
@@ -50,10 +54,12 @@ async def list_refusals(
     source: str | None = None,
     since_ms: int | None = None,
     until_ms: int | None = None,
+    variables: SourceVariables | None = None,
 ) -> Page[RefusalJson]:
     """List refusals, the newest minute first; each process counts for itself.
 
-    The minutes in which `since_ms` and `until_ms` lie are listed, too.
+    The minutes in which `since_ms` and `until_ms` lie are listed, too. `variables` are those of the
+    server, for its advice.
     """
     minutes = (
         None if since_ms is None else since_ms // MINUTE_MS,
@@ -72,7 +78,9 @@ async def list_refusals(
     known, in_file, rows = await database.read(work)
     return page.of(
         rows,
-        lambda row: _refusal_json(row, known, is_in_file=row.source in in_file),
+        lambda row: _refusal_json(
+            row, known, is_in_file=row.source in in_file, variables=variables
+        ),
         lambda last: (last.minute, last.source, last.reason, last.process),
     )
 
@@ -91,14 +99,18 @@ def _source_of(tx: Tx, workspace: str, known: Origins, source: str | None) -> st
         return name
 
 
-def advice_for(reason: str, source: Source | None, *, is_in_file: bool) -> str:
+def advice_for(
+    reason: str, source: Source | None, *, is_in_file: bool, variables: SourceVariables | None
+) -> str:
     """Say what to do about a refusal, and whether its provider will send the same again."""
+    name = None if source is None else source.name
     provider = _provider_of(source)
     is_lost = provider is not None and is_final(reason, provider)
     return advice_of(
         reason,
-        None if source is None else source.name,
+        name,
         is_in_file=is_in_file,
+        variables=None if variables is None else variables.get(name or "", {}),
         lost_by=provider.title if provider is not None and is_lost else None,
     )
 
@@ -107,7 +119,9 @@ def _provider_of(source: Source | None) -> Provider | None:
     return None if source is None else providers.find(source.provider)
 
 
-def _refusal_json(row: RefusalCount, known: Origins, *, is_in_file: bool) -> RefusalJson:
+def _refusal_json(
+    row: RefusalCount, known: Origins, *, is_in_file: bool, variables: SourceVariables | None
+) -> RefusalJson:
     source = known.get(row.source)
     provider = _provider_of(source)
     codes = Codes() if provider is None else provider.codes
@@ -117,7 +131,7 @@ def _refusal_json(row: RefusalCount, known: Origins, *, is_in_file: bool) -> Ref
         "reason": row.reason,
         "status": code_of(row.reason, codes),
         "retried": None if provider is None else not is_final(row.reason, provider),
-        "advice": advice_for(row.reason, source, is_in_file=is_in_file),
+        "advice": advice_for(row.reason, source, is_in_file=is_in_file, variables=variables),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

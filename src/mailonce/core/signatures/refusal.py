@@ -36,10 +36,17 @@ _COMMANDS: Mapping[str, str] = {
 }
 # The file wins over commands at the next start, and a variable over the file.
 _IN_FILE: Mapping[str, str] = {
-    name: f"`{name}` in [sources.NAME] of mailonce.toml, or MAILONCE_SOURCES__NAME__{name.upper()} "
-    "where that is set, then `mailonce reload`"
+    name: f"`{name}` in [sources.NAME] of mailonce.toml, then `mailonce reload`"
     for name in _COMMANDS
 } | {"any_secret": "in [sources.NAME] of mailonce.toml, then `mailonce reload`"}
+_ANY_SECRET = ("secret", "public_key")
+# Where nobody knows which variables the server has.
+_IN_FILE_OR_VARIABLE: Mapping[str, str] = {
+    name: f"{text}; where the server has MAILONCE_SOURCES__NAME__{variable}, that wins: change it "
+    "and restart"
+    for name, text in _IN_FILE.items()
+    for variable in ("SECRET" if name == "any_secret" else name.upper(),)
+}
 _NOT_THIS_PROVIDER = (
     "this is not what the provider sends: compare the webhook's URL with `mailonce source list`, "
     "and look at the sample with --json"
@@ -123,18 +130,39 @@ def is_final(reason: str, provider: Provider) -> bool:
 
 
 def advice_of(
-    reason: str, source_name: str | None, *, is_in_file: bool = False, lost_by: str | None = None
+    reason: str,
+    source_name: str | None,
+    *,
+    is_in_file: bool = False,
+    variables: Mapping[str, str] | None = None,
+    lost_by: str | None = None,
 ) -> str:
     """Say in one sentence what an operator can do; NAME stays where the source has none.
 
     `is_in_file`: the source stands in the settings file, which wins over what a command changes.
+    `variables` give settings of it, by their names, and win over the file; None: nobody knows.
     `lost_by`: the provider's title, where it never sends again what was refused.
     """
     name = source_name or _NAME
-    advice = ADVICE.get(reason, OTHERWISE).format_map(_IN_FILE if is_in_file else _COMMANDS)
+    places = _places_in_file(variables) if is_in_file else _COMMANDS
+    advice = ADVICE.get(reason, OTHERWISE).format_map(places)
     advice = advice.replace(f"__{_NAME}__", f"__{name.upper()}__").replace(_NAME, name)
     if lost_by is None:
         return advice
     return (
         f"{advice}. {lost_by} does not send a refused webhook again; what it reported is lost here"
     )
+
+
+def _places_in_file(variables: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Say where each setting of a source is changed that the settings file has."""
+    if variables is None:
+        return _IN_FILE_OR_VARIABLE
+    secret = next((variables[name] for name in _ANY_SECRET if name in variables), None)
+    known = {**variables, **({} if secret is None else {"any_secret": secret})}
+    return {
+        name: f"the variable {known[name]}, which wins over mailonce.toml, then restart the server"
+        if name in known
+        else text
+        for name, text in _IN_FILE.items()
+    }

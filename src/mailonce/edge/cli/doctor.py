@@ -86,6 +86,16 @@ async def reload(client: ApiSession, show: Show) -> None:
         show.say(f"[yellow]{record} is no longer in the file, and is switched off[/yellow]")
     if done["restart"]:
         show.say(f"restart the server to change {', '.join(done['restart'])}")
+    # A server of an earlier version says nothing of them.
+    if over_file := done.get("over_file"):
+        is_one = len(over_file) == 1
+        show.say(
+            f"[yellow]{', '.join(over_file)}: {'a variable' if is_one else 'variables'} of the "
+            f"server, which {'wins' if is_one else 'win'} over another value in the file; change "
+            f"{'it' if is_one else 'them'} and restart the server[/yellow]"
+        )
+    if variables := done.get("variables"):
+        show.say(f"not read again, as variables are read at a start only: {', '.join(variables)}")
 
 
 async def _examine_there(target: ServerAddress, *, dns: bool) -> list[Finding]:

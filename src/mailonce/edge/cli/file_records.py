@@ -14,5 +14,5 @@ def warn_of_file(show: Show, noun: str, record: dict[str, Any]) -> None:
     if is_named and record["on"]:
         show.say(
             "[yellow]it was made by mailonce.toml, and where it still stands there, the file wins "
-            "at the next reload or start; change it there[/yellow]"
+            "at the next reload or start, and a variable over the file; change it there[/yellow]"
         )

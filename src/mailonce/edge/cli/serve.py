@@ -47,6 +47,7 @@ from mailonce.manage.settings_file import ShowSecret, apply_settings
 from mailonce.reload import SettingsReload
 from mailonce.service import Service
 from mailonce.settings import Role, Settings, variables_unread
+from mailonce.settings.set_variables import by_record
 from mailonce.telemetry import (
     APP_WITHOUT_HANDLERS,
     DATA_DIR_SHARED,
@@ -143,6 +144,7 @@ async def _serve(
         show_secret = _secret_shower(settings)
         reload = SettingsReload(service, settings, read, show_secret)
         service.reload = reload.run
+        service.source_variables = by_record(settings.variables, "sources")
         await _serve_on(
             settings, handlers, service, listener, smtp_sockets, hangup, is_key_lost=is_key_lost
         )

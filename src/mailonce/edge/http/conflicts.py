@@ -50,5 +50,11 @@ async def list_refusals(
     until: Until,
 ) -> Page[RefusalJson]:
     return await refusals.list_refusals(
-        service.database, caller.workspace, page, source=source, since_ms=since, until_ms=until
+        service.database,
+        caller.workspace,
+        page,
+        source=source,
+        since_ms=since,
+        until_ms=until,
+        variables=service.source_variables,
     )

@@ -37,7 +37,9 @@ async def reload(service: TheService, caller: Admin) -> dict[str, Any]:
 
     `changed` is in force now (settings, and sources, routes and senders of the file that had been
     changed in other ways), `restart` takes effect with a restart, and `off` lists the sources,
-    routes and senders that are switched off because the file no longer has them.
+    routes and senders that are switched off because the file no longer has them. `variables` are
+    those that give settings and were not read again; those in `over_file` give something else than
+    the file, which does not count there.
     """
     del caller
     if service.reload is None:
