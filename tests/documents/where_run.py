@@ -35,6 +35,7 @@ ELSEWHERE = {
     "gate.md | In your framework | 1": "acceptance/test_gate_docs.py",
     "operate.md | Backup on SQLite | 1": "acceptance/test_backup.py",
     "operate.md | Backup on SQLite | 2": "acceptance/test_backup.py",
+    "postgresql.md | Move from SQLite | 1": "acceptance/test_move_to_postgres.py",
     "operate.md | Backup on PostgreSQL | 1": "acceptance/test_backup.py",
     "operate.md | Backup on PostgreSQL | 2": "acceptance/test_backup.py",
     # `make docs` copies these from tests and examples, and `make lint` compares.

@@ -1,10 +1,14 @@
 """The data folder: made by a start, or only looked at."""
 
+import contextlib
 import errno
 import os
 from pathlib import Path
 
 from mailonce.errors import ConfigError
+
+# The database of a data folder, where the settings name none.
+SQLITE_NAME = "mailonce.db"
 
 
 def make_folder(path: Path) -> None:
@@ -31,6 +35,19 @@ def check_folder(path: Path) -> None:
             raise _refusal(path, os.strerror(errno.EACCES))
         return
     raise _refusal(path, os.strerror(errno.EEXIST if nearest == whole else errno.ENOTDIR))
+
+
+def other_database(folder: Path, used: Path | None) -> Path | None:
+    """Find a SQLite database of mailonce in the data folder that is not the one in use.
+
+    `used` is the file in use; None where the database is no file.
+    """
+    file = folder / SQLITE_NAME
+    with contextlib.suppress(OSError):
+        is_there = file.is_file() and file.stat().st_size > 0
+        if is_there and (used is None or file.resolve() != used.resolve()):
+            return file
+    return None
 
 
 def _refusal(path: Path, why: str | None) -> ConfigError:

@@ -33,7 +33,7 @@ from mailonce.settings.server import (
     WorkerSettings,
     WorkspaceSettings,
 )
-from mailonce.settings.set_variables import SetVariable, set_variables, winning_over
+from mailonce.settings.set_variables import SetVariable, names_over_file, set_variables
 from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
 from mailonce.settings.toml_file import TomlFile, find_file, read_toml
@@ -235,7 +235,7 @@ class Settings(_FileSettings):
 
     def variables_over_file(self) -> list[str]:
         """Name the variables that give something else than the file, as it stands now."""
-        return [] if self._file is None else winning_over(read_toml(self._file), self._variables)
+        return [] if self._file is None else names_over_file(read_toml(self._file), self._variables)
 
     @property
     def file(self) -> Path | None:

@@ -25,14 +25,14 @@ def set_variables(
     environment: Mapping[str, str], settings: Collection[str]
 ) -> tuple[SetVariable, ...]:
     """List what the variables of an environment set, by their names."""
-    found: list[SetVariable] = []
+    values: list[SetVariable] = []
     for name in sorted(environment):
         if not name.upper().startswith(PREFIX):
             continue
         path = tuple(name[len(PREFIX) :].lower().split(TABLE))
         if path[0] in settings:
-            found += _values(name, path, _read(environment[name]))
-    return tuple(found)
+            values += _values(name, path, _read(environment[name]))
+    return tuple(values)
 
 
 def by_record(variables: Collection[SetVariable], table: str) -> dict[str, dict[str, str]]:
@@ -44,7 +44,7 @@ def by_record(variables: Collection[SetVariable], table: str) -> dict[str, dict[
     return records
 
 
-def winning_over(file: Mapping[str, Any], variables: Collection[SetVariable]) -> list[str]:
+def names_over_file(file: Mapping[str, Any], variables: Collection[SetVariable]) -> list[str]:
     """Name the variables that give something else than the file, which does not count there."""
     return sorted(
         {one.name for one in variables if _at(file, one.path) not in (_NOTHING, one.value)}

@@ -349,6 +349,17 @@ def of_no_master_key(folder: str, *, has_secrets: bool) -> Finding:
     )
 
 
+def of_other_database(file: str, place: str) -> Finding:
+    """Say that a data folder has a database that nobody uses."""
+    return Finding(
+        "data folder",
+        Level.WARN,
+        f"holds {file!r}, but `database` is {place}: what that file has is not used, also its "
+        "remembered keys, pending deliveries and suppressed addresses",
+        "see docs/postgresql.md, Move from SQLite; once it is moved, put the file elsewhere",
+    )
+
+
 def of_retention(*, window_days: int, facts_days: int) -> Finding:
     """Judge whether a message's facts outlive its log."""
     detail = f"facts stay {facts_days} days, the log {window_days}"

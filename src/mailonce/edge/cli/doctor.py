@@ -21,6 +21,7 @@ from mailonce.edge.cli.client import (
 from mailonce.edge.cli.local_socket import find_socket
 from mailonce.edge.cli.show import GAP, STYLES, Show
 from mailonce.errors import ConfigError, MailonceError
+from mailonce.manage.data_folder import other_database
 from mailonce.settings import Settings, variables_unread
 
 # The widest level, and the gap behind it.
@@ -261,6 +262,7 @@ def _master_keys_of(settings: Settings) -> list[str]:
 def of_settings(settings: Settings) -> list[Finding]:
     """Judge what the settings alone tell; where no master key is, that depends on the database."""
     file, master_keys = settings.sqlite_file, _master_keys_of(settings)
+    other = other_database(settings.data_dir, file)
     beside = file is not None and file.absolute().parent == settings.data_dir.absolute()
     key = checkup.of_master_key(
         is_own_process=beside and not settings.master_key,
@@ -273,6 +275,11 @@ def of_settings(settings: Settings) -> list[Finding]:
             has_admin_key=settings.admin_key is not None,
         ),
         *([key] if master_keys else []),
+        *(
+            [checkup.of_other_database(str(other), settings.database_place)]
+            if other is not None
+            else []
+        ),
         *checkup.of_key_length(master_keys),
         *(
             Finding("variables", Level.WARN, f"{one.name} is no setting", one.advice)

@@ -17,7 +17,7 @@ import uvicorn
 from rich.console import Console
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mailonce.core.health.checkup import of_key_length
+from mailonce.core.health.checkup import of_key_length, of_other_database
 from mailonce.edge.cli.early_hangup import EarlyHangup
 from mailonce.edge.cli.exits import exit_code_of
 from mailonce.edge.cli.listeners import (
@@ -41,6 +41,7 @@ from mailonce.edge.http.protocol import DoorProtocol
 from mailonce.errors import ConfigError, MailonceError
 from mailonce.handlers import Handlers, load_handlers
 from mailonce.log_lines import start_logging
+from mailonce.manage.data_folder import other_database
 from mailonce.manage.management import apply_handlers
 from mailonce.manage.records import several
 from mailonce.manage.settings_file import ShowSecret, apply_settings
@@ -54,6 +55,7 @@ from mailonce.telemetry import (
     FILES_FEW,
     LISTENING,
     MASTER_KEY_SHORT,
+    OTHER_DATABASE,
     START_FAILED,
     VARIABLE_UNKNOWN,
     log,
@@ -139,6 +141,9 @@ async def _serve(
             log.warning(MASTER_KEY_SHORT, detail=weak.detail, advice=weak.advice)
         for lost in variables_unread():
             log.warning(VARIABLE_UNKNOWN, name=lost.name, advice=lost.advice)
+        if (other := other_database(settings.data_dir, settings.sqlite_file)) is not None:
+            finding = of_other_database(str(other), settings.database_place)
+            log.warning(OTHER_DATABASE, detail=finding.detail, advice=finding.advice)
         if find_socket(settings.data_dir) is not None:
             log.warning(DATA_DIR_SHARED, path=str(settings.data_dir), advice=SHARED_ADVICE)
         show_secret = _secret_shower(settings)
