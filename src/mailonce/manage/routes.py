@@ -166,6 +166,8 @@ class Routes:
     async def remove(self, caller: Caller, id_or_name: str) -> None:
         """Delete a route; its pending deliveries become dead letters."""
         route = await self.find(caller, id_or_name)
+        # Nothing else says afterwards which name its deliveries and dead letters had.
+        name_object(f"{route.name} ({route.id})")
         await self.parts.change(lambda tx: routes.remove(tx, caller.workspace, route.id))
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:

@@ -63,6 +63,9 @@ class DeliveryJson(TypedDict):
     # When it is tried: not before it is due, nor before an endpoint that is down is tried again.
     # None where its route is off, or read by its consumer.
     next_attempt_at: str | None
+    # Whether it waits for an endpoint that is taken to be down. Then one delivery of the route is
+    # tried at a time: this one at that time or later, since that attempt may be another's.
+    endpoint_down: bool
     deadline_at: str
     done_at: str | None
     attempts: int
@@ -249,6 +252,7 @@ def delivery_json(
 ) -> DeliveryJson:
     route = routes.get(row.route)
     due_ms = row.due_ms if row.state is State.DUE else None
+    next_ms = _next_attempt(due_ms, row.route, route, down)
     return {
         "id": delivery_id(row.key),
         "key": row.key.hex(),
@@ -259,7 +263,8 @@ def delivery_json(
         "lane": row.lane.name.lower(),
         "made_at": moment(row.made_ms),
         "due_at": moment(due_ms),
-        "next_attempt_at": moment(_next_attempt(due_ms, row.route, route, down)),
+        "next_attempt_at": moment(next_ms),
+        "endpoint_down": next_ms is not None and row.route in down,
         "deadline_at": moment(row.deadline_ms),
         "done_at": moment(row.done_ms),
         "attempts": row.attempts,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mailonce.edge.cli.client import ApiSession
+from mailonce.edge.cli.removed_routes import name_removed_routes
 
 # The reasons of deliveries and of mail; of an arrival it is a sentence already.
 REASONS = {
@@ -41,7 +42,9 @@ async def complete(client: ApiSession, letters: Sequence[Any]) -> None:
         return
     names = {one["id"]: one["name"] for one in (await client.get("routes"))["data"]}
     for letter in letters:
-        letter["route_name"] = names.get(letter["route"], letter["route"])
+        letter["route_name"] = names.get(letter["route"])
+    await name_removed_routes(client, letters)
+    for letter in letters:
         letter["why"] = _why(letter)
         letter["how"] = how(letter)
         letter["next"] = _next_step(letter)

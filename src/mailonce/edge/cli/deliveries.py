@@ -1,11 +1,9 @@
 """`mailonce delivery`, `undelivered`, `redeliver` and `reprocess`: the outgoing side."""
 
 import asyncio
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.events.event import EventType
@@ -15,18 +13,17 @@ from mailonce.edge.cli.delivery_choice import (
     check_kinds,
     choose,
     pending_words,
-    say_deleted,
     say_how_to_send_again,
     say_left_out,
-    sendable_routes,
-    state_words,
 )
 from mailonce.edge.cli.delivery_outcomes import (
+    ONE_AT_A_TIME,
     DeliveryWatch,
     Detach,
     RerunWatch,
     Watch,
     follow,
+    next_attempt_time,
 )
 from mailonce.edge.cli.list_options import (
     Cursor,
@@ -38,6 +35,7 @@ from mailonce.edge.cli.list_options import (
     UntilReceipt,
     empty_list,
 )
+from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Column, Show
 from mailonce.errors import ConfigError, RefusedError
@@ -48,10 +46,6 @@ LOOK_EVERY_S = 0.2
 COUNT_PAGES_MAX = 20
 COUNT_PAGE_ROWS = 1000
 EMPTY = "no deliveries; see [bold]mailonce route list[/bold]"
-# Of so many routes it is said what can be done.
-ADVICE_MAX = 5
-# Of so many dead letters, the newest, it is seen whether they were dismissed.
-LETTERS_MAX = 100
 COLUMNS = (
     Column("made", "made_at"),
     Column("route", "route_name"),
@@ -62,10 +56,9 @@ COLUMNS = (
     Column("error", "error", wraps=True),
     Column("id", "id", whole=True),
 )
-WAITING_COLUMNS = (*COLUMNS[:3], Column("next attempt", "next_attempt_at"), *COLUMNS[3:])
 FIELDS = (
     "id", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
-    "next_attempt_at", "deadline_at", "done_at", "attempts", "redeliveries", "redelivery",
+    "next_attempt", "deadline_at", "done_at", "attempts", "redeliveries", "redelivery",
     "reprocessing", "status", "error",
 )  # fmt: skip
 TRY_COLUMNS = (
@@ -76,18 +69,6 @@ TRY_COLUMNS = (
     Column("error", "error", wraps=True),
     Column("answer", "answer", wraps=True),
 )
-BACKLOG_COLUMNS = (
-    Column("route", "route_name"),
-    Column("on", "on"),
-    Column("off because", "off_reason", wraps=True),
-    Column("down", "endpoint_down"),
-    Column("pending", "pending", right=True),
-    Column("in progress", "in_progress", right=True),
-    Column("failed", "failed", right=True),
-    Column("oldest", "oldest_at"),
-    Column("next attempt", "next_attempt_at"),
-)
-
 OfType = Annotated[EventType | None, typer.Option("--type", help="only this type")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only count")]
 All = Annotated[bool, typer.Option("--all", help="everything of the window, without a filter")]
@@ -115,6 +96,8 @@ async def list_(
     wanted = {"route": route, "state": state, "event": event, "since": since, "until": until}
     wanted |= await about(client, recipient, message)
     page = await client.some("deliveries", limit=limit, cursor=cursor, **wanted)
+    if not show.json:
+        await name_removed_routes(client, page["data"])
     show.page(page, COLUMNS, empty=empty_list("deliveries", wanted, EMPTY))
 
 
@@ -126,66 +109,14 @@ async def show_(
     delivery = await client.get("deliveries", id_)
     if show.answer(delivery):
         return
-    show.fields(delivery, FIELDS)
+    await name_removed_routes(client, [delivery])
+    show.fields(delivery | {"next_attempt": next_attempt_time(delivery)}, FIELDS)
     if delivery["history"]:
         show.table(TRY_COLUMNS, delivery["history"], sparse=True, is_whole=True)
     show.fields(delivery, ("body",))
+    if delivery.get("endpoint_down"):
+        show.say(f"[dim]{ONE_AT_A_TIME}[/dim]")
     say_how_to_send_again(show, delivery)
-
-
-async def undelivered(
-    client: ApiSession,
-    show: Show,
-    *,
-    route: RouteName = None,
-    state: Annotated[str | None, typer.Option(help="pending, in_progress or failed")] = None,
-    recipient: Recipient = None,
-    message: MessageId = None,
-    since: SinceReceipt = None,
-    until: UntilReceipt = None,
-    limit: Limit = 20,
-    cursor: Cursor = None,
-) -> None:
-    """List pending and failed deliveries, with the sums by route."""
-    wanted = {"route": route, "state": state, "since": since, "until": until}
-    wanted |= await about(client, recipient, message)
-    page = await client.some("undelivered", limit=limit, cursor=cursor, **wanted)
-    if show.answer(page):
-        return
-    if not page["total"]:
-        dismissed = await _dismissed(client, wanted)
-        otherwise = "nothing waits" if dismissed else "everything is delivered"
-        show.say(empty_list("undelivered ones", wanted, otherwise) + dismissed)
-        return
-    rows = [row | {"state": state_words(row)} for row in page["data"]]
-    show.page({**page, "data": rows}, WAITING_COLUMNS, empty="")
-    # At the end: the rows may be many, and the sums are what is asked for first.
-    show.say("")
-    show.table(BACKLOG_COLUMNS, page["routes"], sparse=True)
-    given = {"--recipient": recipient, "--message-id": message, "--since": since, "--until": until}
-    narrowed = "".join(f" {name} {quote(value)}" for name, value in given.items() if value)
-    for name in sendable_routes(page)[:ADVICE_MAX]:
-        # By the same times: those of a dead letter are when it failed.
-        again = f"redeliver --route {name} --state failed{narrowed}"
-        command = escape(again if narrowed else f"dead retry --route {name}")
-        show.say(f"[dim]send again what failed: `mailonce {command}`[/dim]")
-    say_deleted(show, page["data"])
-
-
-async def _dismissed(client: ApiSession, wanted: dict[str, str | None]) -> str:
-    """Say how many failed for good: a person dismissed them, so that nothing waits any more."""
-    # Deliveries are found by when they were made, dead letters by when they failed.
-    if any(wanted[name] for name in ("state", "since", "until")):
-        return ""
-    page = await client.get(
-        "dead-letters", **wanted, kind="delivery", resolved="true", limit=LETTERS_MAX
-    )
-    count = len({one["delivery"] for one in page["data"] if one["resolution"] == "dismissed"})
-    if not count:
-        return ""
-    many = f"{count} or more" if page["next"] else f"{count}"
-    verb = "was" if many == "1" else "were"
-    return f"; {many} failed and {verb} dismissed: `mailonce dead list --resolved`"
 
 
 async def redeliver(

@@ -7,13 +7,15 @@ from typing import Any
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import confirm
-from mailonce.edge.cli.delivery_outcomes import pending_by_route
+from mailonce.edge.cli.delivery_outcomes import ENDPOINT_DOWN, pending_by_route
 from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Show
 from mailonce.errors import ConfigError, MissingError, RefusedError
 
 # What one redelivery may name one by one.
 IDS_MAX = 1_000
+# Of so many that are pending, the oldest, it is seen whether their endpoint is down.
+ROWS_MAX = 100
 FINISHED = ("delivered", "failed")
 
 
@@ -61,7 +63,7 @@ async def choose(
         rows = [row for row in rows if row["event"] in events]
     ids = [str(row["id"]) for row in rows if row["state"] in (states or FINISHED)]
     pending = 0 if states else len([row for row in rows if row["state"] == "pending"])
-    sends = f"--state pending sends {'it' if pending == 1 else 'them'} now"
+    sends = _how_to_send_pending([row for row in rows if row["state"] == "pending"])
     if rows and not ids and not states:
         raise RefusedError(
             f"none of them has ended yet, {len(rows):,} pending or in progress; "
@@ -82,13 +84,26 @@ async def pending_words(client: ApiSession, body: Any) -> list[str]:
     """Say how many a redelivery by a filter leaves out because they are pending already."""
     if "state" not in body or body["ids"] or "pending" in (body["state"] or ()):
         return []
+    times = {name: body[name] for name in ("since", "until")}
     if body["type"] is None:
-        times = {name: body[name] for name in ("since", "until")}
         return await pending_by_route(client, body["route"], **times)
     counted = await client.post("redeliveries", body=body | {"state": ["pending"], "dry_run": True})
     count = counted["total"]
-    are, them = ("is", "it") if count == 1 else ("are", "them")
-    return [f"{count:,} {are} pending already; --state pending sends {them} now"] if count else []
+    if not count:
+        return []
+    page = await client.get("undelivered", route=body["route"], **times, limit=ROWS_MAX)
+    pending = [row for row in page["data"] if row["state"] == "pending"]
+    are = "is" if count == 1 else "are"
+    return [f"{count:,} {are} pending already; {_how_to_send_pending(pending, count)}"]
+
+
+def _how_to_send_pending(rows: Sequence[Any], count: int | None = None) -> str:
+    """Say what `--state pending` does for deliveries."""
+    them = "it" if (len(rows) if count is None else count) == 1 else "them"
+    # A server of before does not tell it.
+    if rows and all(row.get("endpoint_down") for row in rows):
+        return ENDPOINT_DOWN
+    return f"--state pending sends {them} now"
 
 
 def say_left_out(show: Show, rerun: Any) -> None:
@@ -108,12 +123,24 @@ def say_deleted(show: Show, rows: Sequence[Any]) -> None:
         )
 
 
+def say_removed(show: Show, backlogs: Sequence[Any]) -> None:
+    """Say what can be done about deliveries that failed, and whose route was removed."""
+    for one in backlogs:
+        if one["failed"] and one.get("route_removed"):
+            show.say(
+                f"[dim]{one['failed']:,} cannot be sent again, as the route was removed: "
+                f"`mailonce dead dismiss --route {one['route']} --reason …`[/dim]"
+            )
+
+
 def say_how_to_send_again(show: Show, delivery: Any) -> None:
     """Name the command for a delivery that has ended, or say why there is none."""
     if delivery["state"] not in FINISHED:
         return
     if delivery.get("mail_deleted"):
         show.say("[dim]it cannot be sent again: its mail was deleted[/dim]")
+    elif delivery.get("route_removed"):
+        show.say("[dim]it cannot be sent again: its route was removed[/dim]")
     else:
         show.say(f"[dim]send it again: `mailonce redeliver {delivery['id']}`[/dim]")
 
@@ -121,7 +148,11 @@ def say_how_to_send_again(show: Show, delivery: Any) -> None:
 def sendable_routes(page: Any) -> list[str]:
     """Name the routes of undelivered ones with a failure that can be sent again."""
     deleted = Counter(row["route"] for row in page["data"] if _is_deleted(row))
-    return [one["route_name"] for one in page["routes"] if one["failed"] > deleted[one["route"]]]
+    return [
+        one["route_name"]
+        for one in page["routes"]
+        if one["failed"] > deleted[one["route"]] and not one.get("route_removed")
+    ]
 
 
 def state_words(row: Any) -> str:

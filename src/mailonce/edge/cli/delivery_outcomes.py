@@ -12,7 +12,7 @@ import typer
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.exits import CHECK_FAILED
-from mailonce.edge.cli.show import Show, one_word
+from mailonce.edge.cli.show import Show, moment, one_word
 
 LOOK_EVERY_S = 0.5
 # After so many looks at which nothing had moved, there is nothing to follow; an attempt that is
@@ -24,6 +24,15 @@ REASONS_MAX = 5
 ROWS_MAX = 100
 WAITING = ("pending", "in_progress")
 Detach = Annotated[bool, typer.Option("--detach", help="return at once; the server goes on")]
+# What an endpoint that is taken to be down is asked, and how often at least.
+ENDPOINT_DOWN = (
+    "the endpoint is down: one of them is tried at a time, at least each minute, and the others "
+    "once it answers; --state pending makes none of them quicker"
+)
+ONE_AT_A_TIME = (
+    "or later: the endpoint is down, so one delivery of its route is tried at a time, which may be "
+    "another; each keeps its own wait after a failure"
+)
 SEE = "[dim]see `mailonce undelivered`[/dim]"
 
 
@@ -221,6 +230,23 @@ def _print(show: Show, outcome: DeliveryOutcome) -> None:
         show.say(SEE)
 
 
+def next_attempt(delivery: Any, route: Any = None) -> str:
+    """Say when a pending delivery is tried; `route` tells of its endpoint where it does not.
+
+    While an endpoint is down, one delivery is tried at a time, which may be another one.
+    """
+    at = delivery["next_attempt_at"]
+    # A server of before does not tell it of a delivery.
+    is_down = delivery.get("endpoint_down", bool(route and route["endpoint_down"]))
+    return "" if at is None else f"next attempt {one_word(at)}{' or later' if is_down else ''}"
+
+
+def next_attempt_time(row: Any) -> str | None:
+    """Say when a delivery is tried; where its endpoint is down, when at the earliest."""
+    at = row["next_attempt_at"]
+    return f"{moment(at)} or later" if at and row.get("endpoint_down") else at
+
+
 async def _routes(client: ApiSession) -> dict[str, Any]:
     return {one["id"]: one for one in (await client.get("routes"))["data"]}
 
@@ -240,6 +266,8 @@ def _closed(route: Any) -> str:
 
 def _why_pending(route: Any, count: int, narrowed: str) -> str:
     if _is_open(route):
+        if route["endpoint_down"]:
+            return f"{route['name']}: {ENDPOINT_DOWN}"
         again = f"`mailonce redeliver --route {route['name']}{narrowed} --state pending`"
         them = "it" if count == 1 else "them"
         return f"{route['name']} is tried without you; {again} sends {them} now"
@@ -253,8 +281,7 @@ def _why_it_waits(delivery: Any, route: Any, *, was_tried: bool) -> str:
         return _closed(route)
     if delivery["state"] == "in_progress":
         return f"{route['name']} has not answered yet"
-    at = delivery["next_attempt_at"]
-    then = "" if at is None else f"; next attempt {one_word(at)}"
+    then = f"; {words}" if (words := next_attempt(delivery, route)) else ""
     if was_tried:
         return f"{_failure(delivery)}{then}"
     if route["endpoint_down"]:

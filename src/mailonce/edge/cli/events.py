@@ -12,6 +12,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.mail.address import read_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import OptionsAnywhere, api_command
+from mailonce.edge.cli.delivery_outcomes import next_attempt
 from mailonce.edge.cli.inbox_messages import show_message
 from mailonce.edge.cli.list_options import (
     Cursor,
@@ -23,8 +24,9 @@ from mailonce.edge.cli.list_options import (
     Until,
     empty_list,
 )
+from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_ids import about, is_send_key, send_id_of
-from mailonce.edge.cli.show import STYLES, Column, Show, moment, one_word
+from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.errors import ConfigError, MissingError
 
 
@@ -158,6 +160,7 @@ async def message(
         if index:
             show.say("")
         show.console.print(headline(facts))
+        await name_removed_routes(client, deliveries_in(facts["timeline"]))
         show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
     await say_unmatched(client, show, [shown])
     if shown["truncated"]:
@@ -202,6 +205,10 @@ async def say_unmatched(client: ApiSession, show: Show, messages: Iterable[Any])
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
     """Give the rows of a timeline: the send, the events and their deliveries, and replies."""
     return [_timeline_row(entry) for entry in entries]
+
+
+def deliveries_in(entries: Iterable[Any]) -> list[Any]:
+    return [entry for entry in entries if entry["kind"] == "delivery"]
 
 
 def _timeline_row(entry: Any) -> dict[str, Any]:
@@ -255,10 +262,10 @@ def _why_it_waits(entry: Any) -> list[str]:
     if entry["state"] != "pending":
         return []
     if not entry["route_on"]:
-        return ["the route is off"]
+        # One that was removed is named as such.
+        return [] if entry.get("route_removed") else ["the route is off"]
     down = ["endpoint down"] if entry["endpoint_down"] else []
-    at = entry["next_attempt_at"]
-    return [*down, "waits for its consumer" if at is None else f"next attempt {one_word(at)}"]
+    return [*down, next_attempt(entry) or "waits for its consumer"]
 
 
 def _why_dismissed(entry: Any) -> list[str]:

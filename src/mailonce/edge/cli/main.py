@@ -50,6 +50,7 @@ from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.mcp_command import mcp
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
+from mailonce.edge.cli.undelivered import undelivered
 from mailonce.errors import MailonceError
 from mailonce.settings import LogLevel, Role, read_settings
 
@@ -199,7 +200,7 @@ for noun in (
     suppressions.app, deliveries.app, dead_letters.app,
 ):  # fmt: skip
     app.add_typer(noun)
-for ask_again in (deliveries.undelivered, deliveries.redeliver, deliveries.reprocess):
+for ask_again in (undelivered, deliveries.redeliver, deliveries.reprocess):
     api_command(app)(ask_again)
 for question in (
     audit.audit,

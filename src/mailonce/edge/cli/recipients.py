@@ -14,9 +14,16 @@ from mailonce.core.events.event import EventType
 from mailonce.core.reading.values import address_of, bare_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.conflict_search import find_conflicts, show_conflicts
-from mailonce.edge.cli.events import TIMELINE, headline, say_unmatched, timeline_rows
+from mailonce.edge.cli.events import (
+    TIMELINE,
+    deliveries_in,
+    headline,
+    say_unmatched,
+    timeline_rows,
+)
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
+from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import (
     explain_causes,
@@ -106,6 +113,7 @@ async def recipient(
         show.say(f"\nmessage [bold]{escape(message['message_id'])}[/bold]")
         for facts in message["recipients"]:
             show.console.print(headline(facts))
+            await name_removed_routes(client, deliveries_in(facts["timeline"]))
             show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
     await say_unmatched(client, show, messages)
     if answer["more_messages"]:

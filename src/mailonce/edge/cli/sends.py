@@ -10,8 +10,9 @@ import typer
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
-from mailonce.edge.cli.events import TIMELINE, timeline_rows
+from mailonce.edge.cli.events import TIMELINE, deliveries_in, timeline_rows
 from mailonce.edge.cli.list_options import Cursor, Limit, Recipient, Since, Until, empty_list
+from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_ids import send_id_of
 from mailonce.edge.cli.show import Column, Show, one_word
 from mailonce.errors import ConfigError
@@ -141,6 +142,7 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     if not show.json:
         if stored["attempts"]:
             show.table(STEPS, stored["attempts"], is_whole=True)
+        await name_removed_routes(client, deliveries_in(stored["timeline"]))
         rows = [*_history(stored), *timeline_rows(stored["timeline"])]
         show.table(TIMELINE, rows, sparse=True)
 
