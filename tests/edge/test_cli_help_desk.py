@@ -9,12 +9,20 @@ from tests.commands import Shell
 from tests.servers import free_port, wait_for
 
 ANN = "ann@example.net"
+MAIL = b"""\
+From: Shop <shop@example.org>
+Message-ID: <order-17@shop.example>
+Subject: Your order
+
+Thank you.
+"""
 SETTINGS = """
 [sources.pm]
 provider = "postmark"
 basic = "u:p"
 [routes.down]
 url = "http://127.0.0.1:{port}/"
+events = ["bounced"]
 [net]
 allow_hosts = ["127.0.0.1"]
 [worker]
@@ -73,6 +81,47 @@ def test_one_that_waits_for_an_endpoint_is_not_promised_the_attempt_of_another(
     for words in (refused, of_type, by_route):
         assert "--state pending makes none of them quicker" in words
         assert "sends them now" not in words
+
+
+def test_mail_of_an_inbox_is_found_by_its_message_id_in_every_inbox(shell: Shell) -> None:
+    (shell.folder / "mail.eml").write_bytes(MAIL)
+    people = ["ann@inbox.localhost", "bob@inbox.localhost"]
+    for person in people:
+        shell.ok("inbox", "create", person.partition("@")[0])
+        shell.ok("mail", "mail.eml", "--to", person)
+        shell.ok("inbox", "watch", person, "--count", "1")
+
+    shown = [
+        shell.ok("message", one).out for one in ("<order-17@shop.example>", "order-17@shop.example")
+    ]
+    answer = shell.ok("message", "order-17@shop.example", "--json").json
+    to_ann = shell.ok("message", "order-17@shop.example", "--recipient", people[0]).out
+    [mail] = [one for one in answer["mails"] if one["address"] == people[0]]
+    by_our_id = shell.ok("message", mail["id"]).out
+
+    assert shown[0] == shown[1]
+    assert all(f"{person}  received" in shown[0] for person in people)
+    assert sorted(one["address"] for one in answer["mails"]) == people
+    assert people[1] not in to_ann
+    for out in (to_ann, by_our_id):
+        assert f"read it: `mailonce message 1 --inbox {people[0]}`" in out
+
+
+def test_nobody_is_told_to_read_a_mail_that_was_deleted(shell: Shell) -> None:
+    (shell.folder / "cat.eml").write_bytes(MAIL.replace(b"order-17", b"order-18"))
+    cat = "cat@inbox.localhost"
+    shell.ok("inbox", "create", "cat")
+    shell.ok("mail", "cat.eml", "--to", cat)
+    shell.ok("inbox", "watch", cat, "--count", "1")
+    [mail] = shell.ok("inbox", "messages", cat, "--json").json["data"]
+    shell.ok("inbox", "delete-message", cat, "1", "--yes")
+
+    shown = shell.ok("message", mail["id"]).out
+
+    assert f"{cat}  received" in shown
+    assert "its mail was deleted" in shown
+    assert "read it" not in shown
+    assert shell.run("message", "order-18@shop.example").code == 1
 
 
 def test_what_is_left_of_a_removed_route_has_its_name_and_no_useless_advice(shell: Shell) -> None:

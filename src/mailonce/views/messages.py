@@ -22,11 +22,19 @@ from mailonce.core.ids import private
 from mailonce.core.ledger.entry import FactRow
 from mailonce.errors import ClashError, MissingError
 from mailonce.store.dialects.contract import Database, Tx
+from mailonce.store.inboxes.messages import ThreadMessage
 from mailonce.store.ledger import events, messages, origins
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.sends.pages import StoredSend
 from mailonce.views.deliveries import NONE_DOWN, EndpointsDown, Routes
+from mailonce.views.inbox_mails import (
+    InboxMailJson,
+    events_of_mails,
+    facts_of_events,
+    find_mails,
+    mail_json,
+)
 from mailonce.views.moments import moment_of
 from mailonce.views.origins import MAIL_DOOR, Origins, account_of
 from mailonce.views.timelines import (
@@ -75,10 +83,14 @@ class RecipientJson(FactsJson):
 
 
 class MessageJson(TypedDict):
-    """A message; `truncated` where it has more recipients or events than one answer holds."""
+    """A message; `truncated` where it has more recipients or events than one answer holds.
+
+    `mails` are its copies in inboxes, the newest first; none where they were deleted.
+    """
 
     message_id: str
     account: str
+    mails: list[InboxMailJson]
     recipients: list[RecipientJson]
     message_facts: NotRequired[FactsJson]
     truncated: bool
@@ -89,6 +101,7 @@ class _KnownEvents(NamedTuple):
     account: str
     facts: list[FactRow]
     log: list[LoggedEvent]
+    mails: list[ThreadMessage]
     beside: KnownDeliveries
     # By recipient.
     threads: dict[str, list[SendThread]]
@@ -108,7 +121,7 @@ async def show_message(
     """Show a message with its recipients, or one of them; `routes` and `senders` give names.
 
     Its id is known with and without angle brackets; a mail that we sent has our own as well, and
-    the id of its send.
+    the id of its send, and one that an inbox took has the Message-ID of its header.
 
     Raises: MissingError where nothing is known of it, ClashError where two accounts know a
     message of this id and `source` does not say which is meant.
@@ -126,9 +139,14 @@ async def show_message(
             for one, some in groupby(sent, key=lambda row: row.recipient)
         }
         accounts = messages.accounts_of(tx, workspace, id_)
+        mails = find_mails(tx, workspace, id_, recipient)
         facts: list[FactRow] = []
         log: list[LoggedEvent] = []
-        if accounts or not threads:
+        if mails and source is None and not accounts and not threads:
+            # In each inbox it is a message of its own.
+            log = events_of_mails(tx, workspace, mails)[:TIMELINE_ROWS_MAX]
+            facts = facts_of_events(tx, workspace, log)
+        elif accounts or not threads:
             if threads and source is None:
                 # What a bounce in an inbox says stands beside what the provider says.
                 accounts = [one for one in accounts if one != MAIL_DOOR] or accounts
@@ -144,7 +162,7 @@ async def show_message(
         beside = read_deliveries(
             tx, workspace, all_of_it, routes, known, senders=senders, down=down
         )
-        return _KnownEvents(id_, account or "", facts, log, beside, threads)
+        return _KnownEvents(id_, account or "", facts, log, mails, beside, threads)
 
     return _message_json(await database.read(work))
 
@@ -161,10 +179,7 @@ def _account(accounts: Sequence[str], known: Origins, source: str | None, messag
     if source is not None:
         accounts = [account for account in accounts if account == account_of(known, source)]
     if not accounts:
-        raise MissingError(
-            f"message {message_id[:200]!r} not found; see GET /v1/events, or, where an inbox took "
-            "it, the messages of that inbox: it has other ids there (GET /v1/inboxes)"
-        )
+        raise MissingError(f"message {message_id[:200]!r} not found; see GET /v1/events")
     if len(accounts) > 1:
         names = sorted(row.name for row in known.values() if providers.account_of(row) in accounts)
         raise ClashError(
@@ -182,6 +197,7 @@ def _message_json(known: _KnownEvents) -> MessageJson:
     shown: MessageJson = {
         "message_id": known.message_id,
         "account": known.account,
+        "mails": [mail_json(one) for one in known.mails],
         "recipients": [],
         "truncated": len(facts) < len(known.facts) or len(log) < len(known.log),
     }

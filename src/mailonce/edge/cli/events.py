@@ -6,6 +6,7 @@ from shlex import quote
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.text import Text
 
 from mailonce.core.events.event import EventType
@@ -69,6 +70,14 @@ TIMELINE = (
     Column("detail", "detail", wraps=True),
     Column("id", "id", whole=True),
 )
+MAILS = (
+    Column("received", "received_at"),
+    Column("inbox", "address", whole=True),
+    Column("seq", "seq", right=True),
+    Column("id", "id", whole=True),
+    Column("from", "from_address", whole=True),
+    Column("subject", "subject", wraps=True),
+)
 # How an inbox's own id of a mail begins; a hook's has the provider's.
 READ_HERE = "msg_"
 # For each of these a question is asked.
@@ -128,7 +137,10 @@ async def message(
     show: Show,
     message_id: Annotated[
         str,
-        typer.Argument(metavar="MESSAGE_ID", help="its provider's, snd_…, msg_…, or a send's key"),
+        typer.Argument(
+            metavar="MESSAGE_ID",
+            help="its provider's, its Message-ID, snd_…, msg_…, or a send's key",
+        ),
     ],
     *,
     source: Annotated[
@@ -162,9 +174,24 @@ async def message(
         show.console.print(headline(facts))
         await name_removed_routes(client, deliveries_in(facts["timeline"]))
         show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+    _show_mails(show, shown)
     await say_unmatched(client, show, [shown])
     if shown["truncated"]:
         show.say("[dim]there is more; narrow it with --recipient[/dim]")
+
+
+def _show_mails(show: Show, shown: Any) -> None:
+    """Say in which inboxes the mail is, and how it is read; or that it is gone."""
+    # A server of before does not tell it.
+    mails = shown.get("mails")
+    if mails:
+        show.say("\nin inboxes, newest first")
+        show.table(MAILS, mails, sparse=True)
+        place = f"{mails[0]['seq']} --inbox {escape(quote(mails[0]['address']))}"
+        which = "it" if len(mails) == 1 else "the first"
+        show.say(f"[dim]read {which}: `mailonce message {place}`[/dim]")
+    elif mails is not None and shown["message_id"].startswith(READ_HERE):
+        show.say("[dim]it is in no inbox any more: its mail was deleted[/dim]")
 
 
 async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any:

@@ -31,7 +31,8 @@ async def show_message(
         Path(
             description=(
                 "The provider's message id, percent-encoded, with or without its brackets; of a "
-                "mail that was sent here also its own Message-ID, or the id of its send."
+                "mail that was sent here also its own Message-ID, or the id of its send; of one "
+                "that an inbox took the Message-ID of its header, or our id of it."
             )
         ),
     ],

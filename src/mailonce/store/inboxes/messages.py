@@ -109,6 +109,17 @@ def of_thread(
     return [one._replace(mail=bytes(one.mail)) for one in by_id.values()]
 
 
+def of_any_id(tx: Connection, workspace: str, name: str, *, most: int) -> list[ThreadMessage]:
+    """List messages by our id, or by the Message-ID of their mail, the newest first."""
+    columns = [_M[name] for name in ThreadMessage._fields]
+    query = select(*columns).where(_M.workspace == workspace)
+    named = (_M.message_id == name, _M.message_id != "")
+    rows = tx.execute(query.where(_M.id == name)).all() or tx.execute(
+        query.where(*named).order_by(_M.accepted_ms.desc(), _M.id).limit(most)
+    )
+    return [ThreadMessage(*row) for row in rows]
+
+
 def page(
     tx: Connection,
     inbox: str,
