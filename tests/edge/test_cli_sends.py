@@ -65,6 +65,30 @@ def test_an_unknown_send_says_who_is_asked_about_it_and_when(
     assert re.search(f"next +it is sent again at {TIME}; or {LOOK_UP.format('k-3')}", again)
 
 
+def test_a_mail_that_was_handed_over_twice_is_shown_so_wherever_it_is_looked_up(
+    server: Server, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path, {"MAILONCE_URL": server.url, "MAILONCE_KEY": ADMIN_KEY})
+    server_lost_it = server.get("/v1/sends", key="k-1")["data"]
+    assert [one["state"] for one in server_lost_it] == ["unknown"], "the test before sent it"
+    shell.ok("sends", "resend", "k-1", "--reason", "Ann has none", "--yes")
+    wait_for(
+        lambda: server.get(f"/v1/sends/{server_lost_it[0]['id']}")["state"] == "accepted",
+        what="the second mail",
+    )
+
+    shown = shell.ok("sends", "show", "k-1").out
+    message = shell.ok("message", "k-1").out
+    of_ann = shell.ok("recipient", server_lost_it[0]["to"]).out
+
+    assert "Ann has none" in shown
+    for out in (shown, message):
+        assert "send unknown" in out
+        assert "sent again" in out
+        assert "send accepted" in out
+    assert re.search(r"accepted, sent again +k-1", of_ann), of_ann
+
+
 def test_a_send_that_waits_says_when_it_is_sent(server: Server, tmp_path: Path) -> None:
     later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
 

@@ -26,6 +26,7 @@ from mailonce.edge.cli.list_options import (
     empty_list,
 )
 from mailonce.edge.cli.removed_routes import name_removed_routes
+from mailonce.edge.cli.send_history import histories
 from mailonce.edge.cli.send_ids import about, is_send_key, send_id_of
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.errors import ConfigError, MissingError
@@ -173,7 +174,8 @@ async def message(
             show.say("")
         show.console.print(headline(facts))
         await name_removed_routes(client, deliveries_in(facts["timeline"]))
-        show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+        rows = [*await histories(client, facts["timeline"]), *timeline_rows(facts["timeline"])]
+        show.table(TIMELINE, rows, sparse=True)
     _show_mails(show, shown)
     await say_unmatched(client, show, [shown])
     if shown["truncated"]:

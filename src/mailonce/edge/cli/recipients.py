@@ -24,6 +24,7 @@ from mailonce.edge.cli.events import (
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
 from mailonce.edge.cli.removed_routes import name_removed_routes
+from mailonce.edge.cli.send_history import histories, send_state
 from mailonce.edge.cli.show import STYLES, Column, Show, moment
 from mailonce.edge.cli.suppressions import (
     explain_causes,
@@ -101,7 +102,7 @@ async def recipient(
     _say_suppression(show, address, suppression)
     if sends:
         show.say("\nsends, newest first")
-        show.table(SENDS, sends, sparse=True)
+        show.table(SENDS, [one | {"state": send_state(one)} for one in sends], sparse=True)
     if not events:
         show.say("\nno events name this address" + ("" if sends else ", and no sends"))
     if alone:
@@ -114,7 +115,8 @@ async def recipient(
         for facts in message["recipients"]:
             show.console.print(headline(facts))
             await name_removed_routes(client, deliveries_in(facts["timeline"]))
-            show.table(TIMELINE, timeline_rows(facts["timeline"]), sparse=True)
+            again = await histories(client, facts["timeline"])
+            show.table(TIMELINE, [*again, *timeline_rows(facts["timeline"])], sparse=True)
     await say_unmatched(client, show, messages)
     if answer["more_messages"]:
         show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")

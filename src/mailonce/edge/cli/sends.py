@@ -13,6 +13,7 @@ from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.events import TIMELINE, deliveries_in, timeline_rows
 from mailonce.edge.cli.list_options import Cursor, Limit, Recipient, Since, Until, empty_list
 from mailonce.edge.cli.removed_routes import name_removed_routes
+from mailonce.edge.cli.send_history import history
 from mailonce.edge.cli.send_ids import send_id_of
 from mailonce.edge.cli.show import Column, Show, one_word
 from mailonce.errors import ConfigError
@@ -48,13 +49,6 @@ FIELDS = (
     "provider_message_id", "message_id", "subject", "reason", "needs_person", "resent", "forced",
     "created_at", "settled_at", "next",
 )  # fmt: skip
-# What people do to sends, as the evidence names it.
-ACTS = {
-    "cancelled": "cancelled",
-    "resolved_sent": "resolved as sent",
-    "resolved_not_sent": "resolved as not sent",
-    "resent": "sent again",
-}
 EMPTY = "no sends yet; send one: [bold]mailonce send TO --from … --idempotency-key …[/bold]"
 
 SendId = Annotated[str, typer.Argument(metavar="ID", help="snd_…, or its idempotency key")]
@@ -143,8 +137,8 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
         if stored["attempts"]:
             show.table(STEPS, stored["attempts"], is_whole=True)
         await name_removed_routes(client, deliveries_in(stored["timeline"]))
-        rows = [*_history(stored), *timeline_rows(stored["timeline"])]
-        show.table(TIMELINE, rows, sparse=True)
+        rows = [*history(stored), *timeline_rows(stored["timeline"])]
+        show.table(TIMELINE, rows, sparse=True, is_whole=True)
 
 
 @api_command(app, "cancel")
@@ -261,26 +255,6 @@ def _next(send: Any) -> str | None:
             return f"it is sent again at {at}; or {look_up}"
         case _:
             return None
-
-
-def _history(send: Any) -> list[dict[str, Any]]:
-    """Give what came before the state that a send has now: lost outcomes, and what people did."""
-    lost = [
-        {"when": step["at"], "what": "send unknown", "detail": step["reason"]}
-        for step in send["attempts"]
-        if step["outcome"] == "unknown" or step["step"] == "lost"
-    ]
-    acts = [
-        {"when": one["at"], "what": ACTS[one["kind"]], "detail": _who_and_why(one)}
-        for one in send["evidence"]
-        if one["kind"] in ACTS
-    ]
-    return sorted([*lost, *acts], key=lambda row: str(row["when"]))
-
-
-def _who_and_why(act: Any) -> str:
-    who = f"by {act['by_name'] or act['by']}"
-    return f"{who}: {act['reason']}" if act["reason"] else who
 
 
 async def _act(client: ApiSession, id_or_key: str, act: str, **body: str | None) -> Any:
