@@ -1,11 +1,14 @@
 """What a help desk reads: removed routes, endpoints that are down, and what can be done then."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.commands import Shell
+from tests.commands import ADMIN_KEY, Shell
 from tests.servers import free_port, wait_for
 
 ANN = "ann@example.net"
@@ -32,8 +35,8 @@ breaker_wait_s = 60
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A server whose only endpoint is down, so that two bounces wait for it."""
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, str]]:
+    """A server whose only endpoint is down, so that two bounces wait for it, and its URL."""
     shell = Shell(tmp_path_factory.mktemp("desk"))
     settings = SETTINGS.format(port=free_port())
     (shell.folder / "mailonce.toml").write_text(settings)
@@ -44,7 +47,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
             lambda: [one["endpoint_down"] for one in _deliveries(shell)] == [True, True],
             what="the endpoint to be taken as down",
         )
-        yield shell
+        yield shell, url
+
+
+@pytest.fixture(scope="module")
+def shell(desk: tuple[Shell, str]) -> Shell:
+    return desk[0]
 
 
 def _bounce(url: str, number: int) -> None:
@@ -55,8 +63,8 @@ def _bounce(url: str, number: int) -> None:
     assert httpx.post(f"{url}/in/pm", json=bounce, auth=("u", "p")).status_code == 200
 
 
-def _deliveries(shell: Shell) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = shell.ok("delivery", "list", "--json").json["data"]
+def _deliveries(shell: Shell) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = shell.ok("delivery", "list", "--json").json["data"]
     return rows
 
 
@@ -147,3 +155,42 @@ def test_what_is_left_of_a_removed_route_has_its_name_and_no_useless_advice(shel
     ] == [f"down ({route})"]
     shell.ok("dead", "dismiss", "--route", route, "--reason", "moved", "--yes")
     assert "nothing waits" in shell.ok("undelivered").out
+
+
+def test_mail_that_is_adopted_after_others_came_is_followed(desk: tuple[Shell, str]) -> None:
+    shell, url = desk
+    mail = {
+        "From": "x@y.example", "FromFull": {"Email": "x@y.example"}, "MessageID": "hook-1",
+        "To": "eve@inbox.localhost", "ToFull": [{"Email": "eve@inbox.localhost"}],
+        "OriginalRecipient": "eve@inbox.localhost", "Subject": "For Eve", "TextBody": "Hi",
+        "Headers": [], "Attachments": [],
+    }  # fmt: skip
+    assert httpx.post(f"{url}/in/pm", json=mail, auth=("u", "p")).status_code == 200
+    [lost] = shell.ok("inbox", "unmatched", "--json").json["data"]
+    _bounce(url, 3)
+    shell.ok("inbox", "create", "eve")
+    log = shell.folder / "tail.log"
+    command = [sys.executable, "-m", "mailonce", "tail", "--count", "2"]
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env=shell.environment,
+        ) as following,
+    ):  # fmt: skip
+        try:
+            wait_for(lambda: "waiting for new events" in log.read_text(), what="it to follow")
+            _bounce(url, 4)
+            adopted = httpx.post(
+                f"{url}/v1/unmatched/{lost['id']}/adopt",
+                json={"inbox": "eve@inbox.localhost"},
+                headers={"Authorization": f"Bearer {ADMIN_KEY}"},
+            )
+            assert adopted.status_code == 200, adopted.text
+            out, _ = following.communicate(timeout=120)
+        finally:
+            following.kill()
+
+    lines = out.splitlines()
+    assert sorted(line.split()[2] for line in lines) == ["bounced", "inbound"]
+    assert any("eve@inbox.localhost" in line for line in lines)

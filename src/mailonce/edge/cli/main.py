@@ -50,6 +50,7 @@ from mailonce.edge.cli.listen import listen
 from mailonce.edge.cli.mcp_command import mcp
 from mailonce.edge.cli.show import Show
 from mailonce.edge.cli.simulate import simulate
+from mailonce.edge.cli.tail import tail
 from mailonce.edge.cli.undelivered import undelivered
 from mailonce.errors import MailonceError
 from mailonce.settings import LogLevel, Role, read_settings
@@ -191,7 +192,7 @@ api_command(inboxes.app, "save")(inbox_messages.save)
 api_command(inboxes.app, "delete-message")(inbox_messages.delete_message)
 for noun in (sources.app, routes.app, keys.keys, keys.workspaces, events.app, arrivals.app):
     app.add_typer(noun)
-for look in (events.message, recipients.recipient, recipients.tail):
+for look in (events.message, recipients.recipient, tail):
     api_command(app)(look)
 api_command(app)(inboxes.mail)
 api_command(app)(sends.send)

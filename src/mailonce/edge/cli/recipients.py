@@ -1,16 +1,11 @@
-"""`mailonce recipient` and `mailonce tail`: what happened to an address, and what happens now."""
+"""`mailonce recipient`: what happened to an address."""
 
-import asyncio
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.markup import escape
-from rich.text import Text
 
-from mailonce.core.events.event import EventType
 from mailonce.core.reading.values import address_of, bare_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.conflict_search import find_conflicts, show_conflicts
@@ -22,10 +17,10 @@ from mailonce.edge.cli.events import (
     timeline_rows,
 )
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
-from mailonce.edge.cli.list_options import Limit, Recipient, SourceName
+from mailonce.edge.cli.list_options import Limit
 from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_history import histories, send_state
-from mailonce.edge.cli.show import STYLES, Column, Show, moment
+from mailonce.edge.cli.show import Column, Show, moment
 from mailonce.edge.cli.suppressions import (
     explain_causes,
     lift_hint,
@@ -33,12 +28,8 @@ from mailonce.edge.cli.suppressions import (
     lifter_of,
     suppression_words,
 )
-from mailonce.errors import UnavailableError
 
-LOOK_EVERY_S = 0.5
-PAGE_ROWS = 1_000
 EVENTS_MAX = 1_000
-TAIL_ROWS_MAX = 50_000
 NOT_SEARCHED = (
     "not searched: webhooks that could not be read, or were refused, and mail that no inbox took; "
     "docs/operate.md#personal-data says where they are"
@@ -148,82 +139,3 @@ async def _find_message(client: ApiSession, message_id: str, address: str, sourc
 
 def _source_of(events: Sequence[Any], message_id: str) -> str:
     return next(str(one["source"]) for one in events if one["message_id"] == message_id)
-
-
-async def tail(
-    client: ApiSession,
-    show: Show,
-    *,
-    type: Annotated[EventType | None, typer.Option(help="only this type")] = None,  # noqa: A002
-    source: SourceName = None,
-    recipient: Recipient = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="stop after that many events")
-    ] = None,
-) -> None:
-    """Follow events as they arrive, until you press Ctrl-C; with --json one object a line.
-
-    A server that goes away is waited for.
-    """
-    client.require_server("no event arrives")
-    word = None if type is None else type.value
-    query = {"type": word, "source": source, "recipient": recipient}
-    newest = (await client.get("events", limit=1, **query))["data"]
-    last = newest[0]["id"] if newest else ""
-    if not show.json:
-        typer.echo("mailonce: waiting for new events; Ctrl-C stops", err=True)
-    left = count
-    is_away = False
-    while left is None or left > 0:
-        try:
-            events = await _later_than(client, last, query)
-        except UnavailableError as error:
-            if not is_away:
-                typer.echo(f"mailonce: {error}; waiting for it", err=True)
-            is_away = True
-            await asyncio.sleep(LOOK_EVERY_S)
-            continue
-        if is_away:
-            typer.echo("mailonce: the server answers again", err=True)
-        is_away = False
-        for event in events:
-            _print(show, event)
-            last = max(last, event["id"])
-            left = None if left is None else left - 1
-            if left == 0:
-                return
-        await asyncio.sleep(LOOK_EVERY_S)
-
-
-async def _later_than(client: ApiSession, last: str, query: dict[str, str | None]) -> list[Any]:
-    """Read what came after an event, oldest first; ids sort by the time of receipt.
-
-    The newest come first, so all are read before one is shown; where they are too many, it says so.
-    """
-    rows: list[Any] = []
-    cursor, limit = None, 100
-    while len(rows) < TAIL_ROWS_MAX:
-        page = await client.get("events", limit=limit, cursor=cursor, **query)
-        new = [one for one in page["data"] if one["id"] > last]
-        rows += new
-        cursor, limit = page["next"], PAGE_ROWS
-        if cursor is None or len(new) < len(page["data"]):
-            return rows[::-1]
-    typer.echo(
-        f"mailonce: more than {TAIL_ROWS_MAX:,} events came at once, and older ones are not shown; "
-        f"`mailonce events --until {rows[-1]['received_at']}` lists them",
-        err=True,
-    )
-    return rows[::-1]
-
-
-def _print(show: Show, event: Any) -> None:
-    if show.json:
-        sys.stdout.write(orjson.dumps(event).decode() + "\n")
-        sys.stdout.flush()
-        return
-    type_ = event["type"]
-    line = Text(f"{moment(event['received_at'])}  ")
-    line.append(f"{type_:13}", STYLES.get(type_, "")).append(f"{event['recipient'] or '-'}  ")
-    line.append(f"{event['source_name'] or event['source']}  {event['message_id'] or '-'}", "dim")
-    show.console.print(line, soft_wrap=True)
