@@ -450,6 +450,27 @@ def test_a_source_without_its_secret_is_a_setting_to_correct(served: tuple[Shell
     assert "needs `public_key`" in done.err
 
 
+def test_an_empty_secret_is_refused_however_it_is_given(shell: Shell) -> None:
+    (shell.folder / "empty.txt").write_text(" \n")
+    added = ["source", "add", "open", "--provider", "mailgun"]
+    shell.ok("source", "add", "shut", "--provider", "mailgun", "--secret", "s3cret")
+
+    refused = [
+        shell.run(*added, "--secret", ""),
+        shell.run(*added, "--secret", "@empty.txt"),
+        shell.run(*added, "--secret", "-"),
+        shell.run("source", "set", "shut", "--secret", "s3cret", "--secret", " "),
+        shell.run("source", "set", "shut", "--token", ""),
+        shell.run("route", "add", "crm", "https://crm.example/h", "--secret", ""),
+    ]
+
+    assert [one.code for one in refused] == [2] * 6
+    assert all("is empty; give the secret" in one.err for one in refused)
+    assert "standard input" in refused[2].err
+    assert shell.run("source", "show", "open").code == 1
+    assert shell.ok("source", "show", "shut", "--json").json["secrets"] == 1
+
+
 def test_an_option_is_json_or_text(shell: Shell) -> None:
     secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
     given = ["--option", "contact_unsubscribes=true", "--option", "secret_encoding=raw"]
@@ -470,6 +491,18 @@ def test_an_option_is_json_or_text(shell: Shell) -> None:
         ({"MAILONCE_WINDOW_DAYS": "0"}, "", "`window_days`"),
         ({"MAILONCE_DATABASE": "mysql://x"}, "", "`database`"),
         ({"MAILONCE_ADMIN_KEY": "short"}, "", "`admin_key`"),
+        ({"MAILONCE_ADMIN_KEY": " " * 20}, "", "`admin_key`"),
+        (
+            {"MAILONCE_SOURCES__MG__PROVIDER": "mailgun", "MAILONCE_SOURCES__MG__SECRET": ""},
+            "",
+            "`secret` has an empty value",
+        ),
+        (
+            {},
+            "[sources.mg]\nprovider = 'mailgun'\nsecret = ['good', '']",
+            "`secret` has an empty value",
+        ),
+        ({}, "[smtp]\ncertificate = 'c.pem'\n[smtp.users]\nann = ''", "password of 'ann'"),
         ({"MAILONCE_HOST": "0.0.0.0"}, "", "`host`"),
         ({"MAILONCE_DATA_DIR": "/dev/null/data"}, "", "`data_dir`"),
         ({"MAILONCE_DATABASE": "sqlite:////dev/null/x.db"}, "", "`database`"),

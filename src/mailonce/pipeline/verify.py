@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import NeedKey, Provider, Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
-from mailonce.core.signatures import proof, refusal
+from mailonce.core.signatures import empty_secret, proof, refusal
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import UnavailableError
 
 SWITCHED_OFF = Refused(refusal.SWITCHED_OFF)
+EMPTY_SECRET = Refused(refusal.EMPTY_SECRET)
 KEY_DOES_NOT_FIT = Refused("the key does not fit its URL")
 _NO_KEYS: Mapping[str, bytes] = {}
 
@@ -23,6 +24,12 @@ def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
         return SWITCHED_OFF
     if source.is_unreadable:
         raise UnavailableError(f"this source cannot be verified now: {UNREADABLE}")
+    if empty_secret.fault_of(source) is not None:
+        # One that was stored before empty ones were refused.
+        usable = empty_secret.without_empty(source)
+        if usable is None:
+            return EMPTY_SECRET
+        source = usable
     refused = proof.check(source, arrival)
     if refused is not None:
         return refused

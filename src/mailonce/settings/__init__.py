@@ -20,6 +20,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from mailonce.core.signatures.empty_secret import is_empty
 from mailonce.errors import ConfigError
 from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings
@@ -208,12 +209,19 @@ class Settings(_FileSettings):
             )
         return value
 
+    @field_validator("admin_key")
+    @classmethod
+    def _can_be_seen(cls, value: str | None) -> str | None:
+        if value is not None and is_empty(value):
+            raise ValueError("it is empty; write a key, or leave the setting out")
+        return value
+
     @field_validator("master_key")
     @classmethod
     def _one_text_is_one_key(cls, value: str | list[str]) -> str | list[str]:
         keys = [value] if isinstance(value, str) else value
         # The first one encrypts; an old one may be empty, so that what it sealed can be read.
-        if keys and not keys[0]:
+        if keys and is_empty(keys[0]):
             raise ValueError("it is empty; write a key, or leave the setting out to have one made")
         if isinstance(value, str) and "," in value:
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from mailonce.core.signatures.empty_secret import is_empty
 from mailonce.settings.part import SettingsPart
 
 PORT = 2525
@@ -102,6 +103,14 @@ class SmtpSettings(SettingsPart):
     def _plain_name(cls, value: str) -> str:
         if value and not re.fullmatch(r"[A-Za-z0-9.:\[\]_-]{1,255}", value):
             raise ValueError("use a host's name, such as mx.example.com")
+        return value
+
+    @field_validator("users")
+    @classmethod
+    def _have_passwords(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, password in value.items():
+            if is_empty(password):
+                raise ValueError(f"the password of {name[:80]!r} is empty; write one")
         return value
 
     @model_validator(mode="after")

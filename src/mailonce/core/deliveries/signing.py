@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mailonce.core.deliveries.delivery import ROUTE_HEADER
 from mailonce.core.deliveries.route import RouteSecret
+from mailonce.core.signatures.empty_secret import is_empty
 from mailonce.core.signatures.hmac_signature import hmac_sha256, unpadded
 from mailonce.errors import ConfigError
 
@@ -100,7 +101,8 @@ def _sign(secret: str, content: bytes) -> str:
 @lru_cache(maxsize=1024)
 def _hmac_key(secret: str) -> bytes:
     key = unpadded(secret.removeprefix(HMAC_PREFIX))
-    if not secret.startswith(HMAC_PREFIX) or not SECRET_BYTES_MIN <= len(key) <= SECRET_BYTES_MAX:
+    is_whole = SECRET_BYTES_MIN <= len(key) <= SECRET_BYTES_MAX and not is_empty(key)
+    if not is_whole or not secret.startswith(HMAC_PREFIX):
         raise ConfigError(
             f"a signing secret is whsec_ and the base64 of {SECRET_BYTES_MIN} to "
             f"{SECRET_BYTES_MAX} bytes, or a whsk_ key; make one by rotating the route's secret"

@@ -7,6 +7,7 @@ from mailonce.core import bounds
 from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import Sending
+from mailonce.core.signatures.empty_secret import is_empty
 
 OPTIONS_BYTES_MAX = 20_000
 WAITS_MAX = 50
@@ -31,7 +32,8 @@ _NAMES = {"secrets": "secret"}
 def troubles_of_sender(sender: Sender, sending: Sending) -> Iterator[str]:
     """Say in one sentence each which setting keeps a sender from working, and what to do."""
     for name in sending.needs:
-        if not getattr(sender, name):
+        given = getattr(sender, name)
+        if not given or (isinstance(given, tuple) and any(map(is_empty, given))):
             yield f"{sending.title} needs `{_NAMES.get(name, name)}`; add it"
     for name, chars_max in _TEXTS.items():
         yield from bounds.of_text(name, getattr(sender, name), chars_max)

@@ -14,6 +14,7 @@ from mailonce.core.arrivals.provider import Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
 from mailonce.core.reading import mapping, values
 from mailonce.core.signatures import hmac_signature
+from mailonce.core.signatures.empty_secret import is_empty
 
 TEMPLATES = ("{body}", "{ts}.{body}", "{id}.{ts}.{body}", "v0:{ts}:{body}")
 OPTIONS: Mapping[str, str] = {
@@ -105,8 +106,9 @@ def verify(arrival: Arrival, source: Source, keys: Mapping[str, bytes]) -> Verdi
     given = _decoded(DECODERS[form.encoding], signature[len(form.prefix) :])
     for secret in source.secrets:
         key = _decoded(KEY_DECODERS[form.key_encoding], secret)
-        # An empty key would be one that everybody knows.
-        if key and hmac.compare_digest(hmac.digest(key, signed, form.algorithm), given):
+        if not is_empty(key) and hmac.compare_digest(
+            hmac.digest(key, signed, form.algorithm), given
+        ):
             return Verified()
     return hmac_signature.WRONG
 
@@ -133,7 +135,7 @@ def _fault_of_source(source: Source) -> str | None:
         return fault
     if not source.secrets:
         return "HMAC needs 'secret': the key that the sender signs with"
-    if not all(_decoded(KEY_DECODERS[form.key_encoding], secret) for secret in source.secrets):
+    if any(is_empty(_decoded(KEY_DECODERS[form.key_encoding], one)) for one in source.secrets):
         return f"'secret' is not {form.key_encoding}; correct it or the option 'key_encoding'"
     return None
 

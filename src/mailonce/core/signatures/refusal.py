@@ -9,6 +9,7 @@ UNREADABLE = "unreadable"
 TOO_MANY = "too many events"
 TOO_LARGE = "too large"
 SWITCHED_OFF = "the source is switched off"
+EMPTY_SECRET = "the source has an empty secret"  # noqa: S105
 NO_SOURCE = "no source has this name"
 # Stands for a source that does not exist, with the name in the URL behind it.
 UNKNOWN = "(unknown)"
@@ -107,6 +108,7 @@ ADVICE: Mapping[str, str] = {
     UNREADABLE: "look at the sample with --json; with poison = dead_letter such bodies are kept",
     TOO_MANY: "have the provider send smaller batches, or raise limits.arrival_events_max",
     TOO_LARGE: "raise limits.body_bytes_max, or limits.mail_bytes_max where it is mail",
+    EMPTY_SECRET: "give the source the provider's secret instead of the empty one: {any_secret}",
     SWITCHED_OFF: "switch it on: `mailonce source on NAME`",
     NO_SOURCE: "correct the webhook's URL at the provider: `mailonce source list` shows the URLs",
 }
@@ -115,8 +117,8 @@ OTHERWISE = "see the provider's page in docs/providers/, and the sample with --j
 
 def code_of(reason: str, codes: Codes) -> int:
     """Give the status code that a refusal for `reason` is answered with."""
-    if reason == SWITCHED_OFF:
-        # It may be switched on again before the provider gives up.
+    if reason in {SWITCHED_OFF, EMPTY_SECRET}:
+        # It may be switched on again, or corrected, before the provider gives up.
         return codes.later
     return _CODES.get(reason, codes.refused)
 

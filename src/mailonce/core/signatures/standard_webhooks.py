@@ -19,6 +19,7 @@ from mailonce.core.arrivals.provider import Verdict, Verified
 from mailonce.core.arrivals.source import Source
 from mailonce.core.reading import values
 from mailonce.core.signatures import hmac_signature
+from mailonce.core.signatures.empty_secret import is_empty
 
 FAMILIES = ("webhook-", "svix-")
 HEADERS = tuple(family + name for family in FAMILIES for name in ("id", "timestamp", "signature"))
@@ -86,7 +87,7 @@ def fault_of(source: Source) -> str | None:
     if encoding not in SECRET_ENCODINGS:
         return f"option 'secret_encoding' must be one of {', '.join(SECRET_ENCODINGS)}"
     keys = [_secret_bytes(secret, encoding) for secret in source.secrets]
-    if not all(keys):
+    if any(map(is_empty, keys)):
         return "'secret' must be whsec_ and base64; use the option secret_encoding = \"raw\" if not"
     if encoding == "base64" and min(map(len, keys), default=SECRET_BYTES_MIN) < SECRET_BYTES_MIN:
         return f"'secret' is shorter than {SECRET_BYTES_MIN} bytes; copy all of it, with whsec_"
@@ -112,7 +113,7 @@ def _hmac_matches(source: Source, content: bytes, signature: bytes) -> bool:
     return any(
         hmac.compare_digest(hmac.digest(secret, content, sha256), signature)
         for secret in secrets
-        if secret
+        if not is_empty(secret)
     )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
+from mailonce.core.signatures.empty_secret import is_empty
 from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.plain_help import simplify
 from mailonce.edge.cli.show import Show, one_word
@@ -202,14 +203,20 @@ def is_interactive() -> bool:
 def read_secret(option: str, text: str) -> str:
     """Read a secret that is not to stand in the shell's history: `@FILE`, or `-`.
 
-    Raises: ConfigError where the file cannot be read.
+    Raises: ConfigError where the file cannot be read, or nothing was given.
     """
+    secret, where = text, "the value"
     if text == "-":
-        if sys.stdin.isatty():
-            return getpass(f"{option}: ")
-        return sys.stdin.read().strip()
-    if not text.startswith("@"):
-        return text
+        where = "what was typed" if sys.stdin.isatty() else "standard input"
+        secret = getpass(f"{option}: ") if sys.stdin.isatty() else sys.stdin.read().strip()
+    elif text.startswith("@"):
+        secret, where = _read_text(option, text), text[1:]
+    if is_empty(secret):
+        raise ConfigError(f"`{option}`: {where} is empty; give the secret that the provider has")
+    return secret
+
+
+def _read_text(option: str, text: str) -> str:
     try:
         return Path(text[1:]).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
