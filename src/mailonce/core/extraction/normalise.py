@@ -8,6 +8,7 @@ import re
 import unicodedata
 
 from mailonce.core.mail.invisible_characters import remove_invisible
+from mailonce.core.mail.unicode_form import unicode_form
 
 # Punctuation that stands without spaces: written as ASCII, with spaces around it.
 _SPACED = str.maketrans(
@@ -58,7 +59,7 @@ _SMALL_LETTERS = _SmallLetters()
 
 def normalise(text: str) -> str:
     """Give a text in which digits are ASCII, dashes are "-", and spaces are spaces."""
-    text = unicodedata.normalize("NFKC", text.translate(_SPACED))
+    text = unicode_form("NFKC", text.translate(_SPACED))
     text = text.translate(_DIGITS)
     text = _KEYCAP.sub("", remove_invisible(text))
     return _SPACES.sub(" ", text.translate(_DASHES))

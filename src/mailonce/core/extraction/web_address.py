@@ -16,6 +16,7 @@ from mailonce.core.extraction.host_name import (
     is_valid_name,
 )
 from mailonce.core.extraction.link_verdict import LinkReason
+from mailonce.core.mail.unicode_form import unicode_form
 
 URL_CHARS_MAX = 4_096
 
@@ -121,7 +122,7 @@ def _host_and_port(authority: str, scheme: str) -> tuple[str, int] | LinkReason:
 
 
 def _not_ascii(authority: str) -> LinkReason:
-    plain = unicodedata.normalize("NFKC", authority)
+    plain = unicode_form("NFKC", authority)
     if plain.isascii():
         host = plain.lower().partition(":")[0]
         return LinkReason.IP_ADDRESS if is_ip_literal(host) else LinkReason.LOOKALIKE_HOST

@@ -1,7 +1,6 @@
 """The header of a mail, read: who, to whom, about what, when, and in answer to what."""
 
 import re
-import unicodedata
 
 from msgspec import Struct
 
@@ -13,6 +12,7 @@ from mailonce.core.mail.mime.header_block import HeaderFields
 from mailonce.core.mail.mime.header_text import decode_header, decode_raw_bytes, one_line
 from mailonce.core.mail.mime.mail_date import read_date_ms
 from mailonce.core.mail.problem import MailProblem
+from mailonce.core.mail.unicode_form import unicode_form
 
 SUBJECT_CHARS_MAX = 2_000
 DATE_CHARS_MAX = 200
@@ -82,7 +82,7 @@ def read_headers(fields: HeaderFields, budget: DigestBudget) -> MailHeaders:
 
 def read_subject(value: str, budget: DigestBudget) -> str:
     """Decode a subject, in the one spelling that Unicode has for it (NFC)."""
-    return unicodedata.normalize("NFC", decode_header(value, budget))[:SUBJECT_CHARS_MAX]
+    return unicode_form("NFC", decode_header(value, budget))[:SUBJECT_CHARS_MAX]
 
 
 def read_raw_date(value: str | None, budget: DigestBudget) -> str | None:

@@ -1,10 +1,10 @@
 """Clean the names that senders give to attachments: a name is never a path, and hides nothing."""
 
 import re
-import unicodedata
 
 from mailonce.core.mail.budget import DigestBudget
 from mailonce.core.mail.problem import MailProblem
+from mailonce.core.mail.unicode_form import unicode_form
 
 NAME_CHARS_MAX = 200
 
@@ -20,7 +20,7 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 
 def clean_file_name(name: str, budget: DigestBudget) -> str | None:
     """Give the last part of a path, without what hides or misleads; None where nothing is left."""
-    cleaned = unicodedata.normalize("NFC", name[: 4 * NAME_CHARS_MAX])
+    cleaned = unicode_form("NFC", name[: 4 * NAME_CHARS_MAX])
     last = re.split(r"[/\\]", cleaned.rstrip("/\\ "))[-1]
     plain = _FORBIDDEN.sub("_", _HIDDEN.sub("", last)).strip(" .") if last.strip(".") else ""
     if _DEVICE.match(plain):
