@@ -1,7 +1,7 @@
 """A domain has one spelling, and two domains never share one."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mailonce.core.mail.domain_name import domain_in_ascii
@@ -27,12 +27,26 @@ def test_each_spelling_is_the_domain_that_dns_has(text: str, domain: str) -> Non
     assert domain_in_ascii(text) == domain
 
 
-@pytest.mark.parametrize("text", ["a\ufffdb.example", "\u00fc" * 64, "\u05d0a.\u06f0\u05d0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\ufffdb.example",
+        "\u00fc" * 64,
+        "\u05d0a.\u06f0\u05d0",
+        "0\r.",
+        "a b.c",
+        "\u00fc.a\x7f",
+        "a\u00a0b",
+    ],
+)
 def test_what_dns_cannot_have_is_none(text: str) -> None:
     assert domain_in_ascii(text) is None
 
 
 @given(st.text(max_size=80))
+@example("0\r.")
+@example("0 .")
+@example("a\u00a0.")
 def test_writing_it_twice_changes_nothing(text: str) -> None:
     domain = domain_in_ascii(text)
 

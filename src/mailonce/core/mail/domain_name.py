@@ -11,18 +11,18 @@ LABEL_CHARS_MAX = 63
 # What stands for a dot in some scripts.
 _DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _KEPT = re.compile("([\u00df\u03c2])")
+_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 def domain_in_ascii(text: str) -> str | None:
     """Write a domain in lower-case ASCII, without a dot at its end; None where it cannot be."""
     domain = text.strip()
-    if domain.isascii():
-        return domain.rstrip(".").lower()
-    try:
-        labels = [_label(one) for one in _DOTS.split(domain)]
-    except UnicodeError:
-        return None
-    return ".".join(labels).rstrip(".")
+    if not domain.isascii():
+        try:
+            domain = ".".join(_label(one) for one in _DOTS.split(domain))
+        except UnicodeError:
+            return None
+    return None if _BLANK_OR_CONTROL.search(domain) else domain.rstrip(".").lower()
 
 
 def _label(label: str) -> str:
