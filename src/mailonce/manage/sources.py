@@ -7,12 +7,17 @@ from typing import Any
 from mailonce import providers
 from mailonce.core.access import Caller
 from mailonce.core.arrivals.provider import Provider
-from mailonce.core.arrivals.source import Source, fault_of_flag, troubles_of_size
+from mailonce.core.arrivals.source import (
+    Source,
+    fault_of_empty,
+    fault_of_flag,
+    troubles_of_size,
+)
 from mailonce.core.ids import public
 from mailonce.core.missing_name import missing_name
 from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.record_origin import API, NOT_IN_FILE, off_when_put, origin_when_put
-from mailonce.core.signatures import empty_secret, proof
+from mailonce.core.signatures import proof
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError
 from mailonce.manage.managing import Change, Parts, taken_name, too_many
@@ -153,7 +158,7 @@ def check_source(source: Source, *, window_days: int) -> None:
     too_large = next(troubles_of_size(source), None)
     if too_large is not None:
         raise ConfigError(f"source {source.name[:80]!r}: {too_large}")
-    empty = empty_secret.fault_of(source)
+    empty = fault_of_empty(source)
     if empty is not None:
         raise ConfigError(f"source {source.name!r}: {empty}")
     _check_proof(source, provider)

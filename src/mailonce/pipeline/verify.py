@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import NeedKey, Provider, Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
-from mailonce.core.signatures import empty_secret, proof, refusal
+from mailonce.core.signatures import proof, refusal
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import UnavailableError
 
@@ -24,9 +24,9 @@ def verify_now(provider: Provider, source: Source, arrival: Arrival) -> Verdict:
         return SWITCHED_OFF
     if source.is_unreadable:
         raise UnavailableError(f"this source cannot be verified now: {UNREADABLE}")
-    if empty_secret.fault_of(source) is not None:
+    if source.empty_setting is not None:
         # One that was stored before empty ones were refused.
-        usable = empty_secret.without_empty(source)
+        usable = source.without_empty()
         if usable is None:
             return EMPTY_SECRET
         source = usable

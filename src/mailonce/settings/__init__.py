@@ -20,7 +20,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from mailonce.core.signatures.empty_secret import is_empty
+from mailonce.core.arrivals.empty_secret import is_empty
 from mailonce.errors import ConfigError
 from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings

@@ -1,11 +1,12 @@
 """A source: one configured account of a provider, with its secrets."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from mailonce.core import bounds
+from mailonce.core.arrivals.empty_secret import empty_setting_of, is_empty_proof
 from mailonce.core.fields import setting_fields
 
 
@@ -17,6 +18,8 @@ class Poison(StrEnum):
     RETRY = "retry"
 
 
+# What proves, each value alone; of headers, one value for each name.
+_PROOFS = ("secrets", "public_keys", "basic", "tokens", "allow_ips", "topic_arns")
 # The source of mail that comes over SMTP; nobody configures it.
 SMTP = "smtp"
 _NOTHING: Mapping[str, Any] = {}
@@ -57,6 +60,11 @@ class Source:
     off: str | None = None
     # No master key of this process opens its secrets: nothing can be verified, so nothing is taken.
     is_unreadable: bool = False
+    # Which setting has an empty value, that everybody knows. Read for each arrival, so it is kept.
+    empty_setting: str | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "empty_setting", empty_setting_of(self))
 
     @property
     def is_signed(self) -> bool:
@@ -68,11 +76,27 @@ class Source:
             return False
         return not self.unproven or bool(self.secrets or self.public_keys or self.topic_arns)
 
+    def without_empty(self) -> "Source | None":
+        """Take away what is empty among the proofs; None where one of them has nothing left.
+
+        A proof that is left out is not demanded, so none may become one.
+        """
+        left: dict[str, Any] = {}
+        for name in _PROOFS:
+            values: tuple[str, ...] = getattr(self, name)
+            kept = tuple(value for value in values if not is_empty_proof(name, value))
+            if values and not kept:
+                return None
+            left[name] = kept
+        headers = tuple(pair for pair in self.headers if not is_empty_proof("headers", pair))
+        if _names(headers) != _names(self.headers):
+            return None
+        return replace(self, headers=headers, **left)
+
 
 # All but who it is, and its state.
-SETTINGS = setting_fields(
-    Source, but=("id", "workspace", "name", "provider", "account", "off", "is_unreadable")
-)
+_STATE = ("off", "is_unreadable", "empty_setting")
+SETTINGS = setting_fields(Source, but=("id", "workspace", "name", "provider", "account", *_STATE))
 
 # By field: how many values, and how many characters in each. A certificate is a public key with
 # some words around it.
@@ -98,7 +122,21 @@ def troubles_of_size(source: Source) -> Iterator[str]:
     yield from bounds.of_json("options", dict(source.options), OPTIONS_BYTES_MAX)
 
 
+def fault_of_empty(source: Source) -> str | None:
+    """Say in one sentence which setting has an empty value, or None."""
+    if source.empty_setting is None:
+        return None
+    return (
+        f"`{source.empty_setting}` has an empty value, which everybody knows; give the one that "
+        "the provider has, or leave the setting out"
+    )
+
+
 def fault_of_flag(source: Source, option: str) -> str | None:
     """Say in one sentence that an option is neither true nor false, or None."""
     is_flag = isinstance(source.options.get(option, False), bool)
     return None if is_flag else f"option {option!r} must be true or false"
+
+
+def _names(headers: tuple[str, ...]) -> set[str]:
+    return {pair.partition(":")[0].strip().lower() for pair in headers}
