@@ -12,6 +12,7 @@ from mailonce.errors import ConfigError
 from mailonce.gate.rules import fingerprint, keys
 from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, is_success
+from mailonce.gate.rules.form import of_form
 from mailonce.gate.rules.http import Request, Response
 from mailonce.gate.rules.keys import BadKey
 
@@ -202,10 +203,7 @@ class Policy:
             key = keys.checked(read, chars_max=self.key_chars_max)
         if isinstance(key, BadKey):
             return key
-        if self.fingerprint == "json":
-            whole, fields = fingerprint.of_json(request.body)
-        else:
-            whole, fields = fingerprint.of_bytes(request.body), {}
+        whole, fields = self._content_of(request)
         if request.query and self.query == "compared":
             whole = fingerprint.with_part(whole, fields, QUERY, request.query)
         redelivery = False
@@ -226,6 +224,16 @@ class Policy:
             fields=fields,
             redelivery=redelivery,
         )
+
+    def _content_of(self, request: Request) -> tuple[str, dict[str, str]]:
+        if self.fingerprint == "raw":
+            return fingerprint.of_bytes(request.body), {}
+        # No JSON begins so.
+        if request.body.startswith(b"--"):
+            form = of_form(list(request.values("content-type")), request.body)
+            if form is not None:
+                return form
+        return fingerprint.of_json(request.body)
 
     def kept(self, response: Response) -> Response | None:
         """Give what is recorded of a response; None where it is not terminal."""
