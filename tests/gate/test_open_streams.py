@@ -9,10 +9,12 @@ import psycopg
 import psycopg_pool
 import pytest
 import pytest_asyncio
+from sqlalchemy import create_engine
 
 from mailonce.errors import ConfigError
 from mailonce.gate import AsyncGate, AsyncPassage, Gate, Passage, Response
 from mailonce.gate.stores.psycopg import AsyncPsycopgStore, PsycopgStore
+from mailonce.gate.stores.sqlalchemy import SqlalchemyStore
 from tests.gate.gates import ask
 from tests.gate.places import ORDER, Place
 
@@ -113,6 +115,114 @@ def test_a_stream_that_is_kept_as_the_handler_answers_is_refused(pool: Any) -> N
         with pytest.raises(ConfigError, match="still uses the gate's transaction"):
             refused.result(PATIENCE_S)
     assert gate.run(ask(), order).response.status == 201
+
+
+COPIES = ("COPY orders (note) FROM STDIN", "COPY (SELECT generate_series(1, 100)) TO STDOUT")
+
+
+@pytest.mark.parametrize("text", COPIES, ids=["in", "out"])
+@pytest.mark.parametrize("fails", [False, True], ids=["answered", "raised"])
+def test_a_copy_that_is_kept_as_the_handler_ends_is_refused(
+    pool: Any, postgres_place: Place, text: str, *, fails: bool
+) -> None:
+    gate = Gate(PsycopgStore(pool))
+    kept: list[Any] = []
+
+    def keep(passage: Passage[Any]) -> Response:
+        kept.append(passage.tx.cursor().copy(text))
+        copy = kept[0].__enter__()
+        copy.read() if "STDOUT" in text else copy.write_row(("tea",))
+        if fails:
+            raise ValueError("no such row")
+        return Response(201)
+
+    with ThreadPoolExecutor(1) as threads:
+        refused = threads.submit(gate.run, ask(), keep)
+
+        words = "no such row" if fails else "still uses the gate's transaction"
+        with pytest.raises(ValueError if fails else ConfigError, match=words):
+            refused.result(PATIENCE_S)
+    assert gate.run(ask(), order).response.status == 201
+    assert (postgres_place.orders(), postgres_place.records()) == (1, 1)
+
+
+def test_a_copy_below_sqlalchemy_that_is_kept_holds_no_thread(postgres_place: Place) -> None:
+    postgres_place.empty()
+    url = postgres_place.url.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(url, pool_size=1, max_overflow=0)
+    gate = Gate(SqlalchemyStore(engine))
+    kept: list[Any] = []
+
+    def keep(passage: Passage[Any]) -> Response:
+        driver = passage.tx.connection.driver_connection
+        kept.append(driver.cursor().copy(COPIES[0]))
+        kept[0].__enter__()
+        return Response(201)
+
+    with ThreadPoolExecutor(1) as threads:
+        refused = threads.submit(gate.run, ask(), keep)
+
+        with pytest.raises(ConfigError, match="still uses the gate's transaction"):
+            refused.result(PATIENCE_S)
+    assert gate.run(ask(), lambda _: Response(201)).response.status == 201
+    engine.dispose()
+
+
+@pytest.mark.parametrize("text", COPIES, ids=["in", "out"])
+async def test_an_awaited_copy_that_is_kept_as_the_handler_ends_is_refused(
+    async_pool: Any, postgres_place: Place, text: str
+) -> None:
+    gate = AsyncGate(AsyncPsycopgStore(async_pool))
+    kept: list[Any] = []
+
+    async def keep(passage: AsyncPassage[Any]) -> Response:
+        kept.append(passage.tx.cursor().copy(text))
+        copy = await kept[0].__aenter__()
+        await (copy.read() if "STDOUT" in text else copy.write_row(("tea",)))
+        return Response(201)
+
+    with pytest.raises(ConfigError, match="still uses the gate's transaction"):
+        await asyncio.wait_for(gate.run(ask(), keep), PATIENCE_S)
+    answer = await asyncio.wait_for(gate.run(ask(), order_async), PATIENCE_S)
+
+    assert answer.response.status == 201
+    assert (postgres_place.orders(), postgres_place.records()) == (1, 1)
+
+
+def test_a_copy_that_is_used_as_it_should_be_is_kept(pool: Any, postgres_place: Place) -> None:
+    def work(passage: Passage[Any]) -> Response:
+        with passage.tx.cursor().copy(COPIES[0]) as copy:
+            copy.write_row(("tea",))
+        return Response(201)
+
+    assert Gate(PsycopgStore(pool)).run(ask(), work).response.status == 201
+    assert (postgres_place.orders(), postgres_place.records()) == (1, 1)
+
+
+def test_a_connection_class_with_slots_keeps_its_fields(postgres_place: Place) -> None:
+    postgres_place.empty()
+
+    class Tenant(psycopg.Connection[Any]):
+        __slots__ = ("__secret", "tenant")
+
+        def __init__(self, *args: Any, **choices: Any) -> None:
+            super().__init__(*args, **choices)
+            self.tenant = "ann"
+            self.__secret = "tea"
+
+        @property
+        def drink(self) -> str:
+            return self.__secret
+
+    def work(passage: Passage[Any]) -> Response:
+        passage.tx.execute(ORDER)
+        return Response.json(201, [passage.tx.tenant, passage.tx.drink])
+
+    pool: Any
+    with psycopg_pool.ConnectionPool(
+        postgres_place.url, connection_class=Tenant, min_size=1, max_size=1
+    ) as pool:
+        assert Gate(PsycopgStore(pool)).run(ask(), work).response.body == b'["ann","tea"]'
 
 
 def test_a_function_may_make_the_cursors(postgres_place: Place) -> None:

@@ -54,8 +54,9 @@ NO_TRANSACTION = (
     "your change; begin one first, and write both in it"
 )
 STILL_USED = (
-    "a task or thread that the handler started still uses the gate's transaction; await it before "
-    "the handler answers, or owe its work with `passage.owe`"
+    "a task or thread that the handler started, or a stream or COPY that it left open, still uses "
+    "the gate's transaction; await it, or close it, before the handler answers, or owe its work "
+    "with `passage.owe`"
 )
 SWALLOWED = (
     "a statement of the handler failed, and so PostgreSQL undid its transaction; put what may fail "

@@ -31,16 +31,32 @@ def lend(taken: Taken) -> Taken:
     When the gate is done, the view is closed. The connection itself goes on in its pool, where a
     task that kept it would write into the transaction of somebody else.
     """
-    lent: Any = object.__new__(type(taken))
+    kind: Any = type(taken)
+    lent: Any = object.__new__(kind)
     vars(lent).update(vars(taken))
+    for name in _slots_of(kind):
+        if hasattr(taken, name):
+            setattr(lent, name, getattr(taken, name))
     lent.commit = _refuse_commit
     lent.rollback = _refuse_end
     lent.close = _refuse_end
     lent.cursor_factory = _guarded(lent.cursor_factory)
-    # What `stream` gave: each holds the connection's lock until it is read to its end or closed.
+    # What `stream` and `copy` gave: each holds the connection's lock until it ends or is closed.
     lent.streams = []
     view: Taken = lent
     return view
+
+
+@lru_cache(maxsize=32)
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """Name the fields that an app's own class keeps outside of `vars`, as Python stores them."""
+    names: list[str] = []
+    for one in kind.__mro__:
+        slots = vars(one).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            is_private = name.startswith("__") and not name.endswith("__")
+            names.append(f"_{one.__name__.lstrip('_')}{name}" if is_private else name)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _refuse_commit() -> NoReturn:
@@ -70,8 +86,9 @@ def _guarded(factory: Any) -> Any:
         def call(self: Any, query: Any, *args: Any, **choices: Any) -> Any:
             refuse_text(_text(query, self.connection))
             made = plain(self, query, *args, **choices)
-            if name == "stream":
-                self.connection.streams.append(ref(made))
+            if name in ("copy", "stream"):
+                # A copy is a generator in the clothes of a context manager.
+                self.connection.streams.append(ref(getattr(made, "gen", made)))
             return made
 
         return call

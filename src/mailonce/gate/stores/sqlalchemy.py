@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Generic, TypeVar, overload
 
 from sqlalchemy import Connection, Dialect, Engine
@@ -35,6 +36,7 @@ from mailonce.gate.stores.sqlalchemy_guard import (
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
 SyncHandle = TypeVar("SyncHandle", bound=Session | Connection)
+STUCK_S = 2.0
 T = TypeVar("T")
 S = TypeVar("S", bound=Session)
 A = TypeVar("A", bound=AsyncSession)
@@ -122,6 +124,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""
         _close(self._connection, self._guard)
+        _drop_if_stuck(self._guard)
         try:
             if self._is_own:
                 _make_final(self.handle)
@@ -248,6 +251,21 @@ def _drop(guard: CommitGuard) -> None:
     """
     if guard.lent is not None and guard.lent.is_valid:
         guard.lent.invalidate()
+
+
+def _drop_if_stuck(guard: CommitGuard) -> None:
+    """End a connection of blocking psycopg that a stream or COPY holds: a ROLLBACK would wait.
+
+    A thread that is inside it may get on within that time.
+    """
+    if guard.lent is None or not guard.lent.is_valid:
+        return
+    inside = getattr(guard.lent.driver_connection, "lock", None)
+    if isinstance(inside, type(Lock())):
+        if inside.acquire(timeout=STUCK_S):
+            inside.release()
+        else:
+            _drop(guard)
 
 
 def _check_free(guard: CommitGuard) -> None:
