@@ -1,12 +1,13 @@
 """The gate for blocking code: workers, queue consumers, WSGI apps."""
 
+import sys
 from collections.abc import Callable
 from inspect import iscoroutine
 from time import monotonic
 from typing import Generic, TypeVar
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
-from mailonce.gate.base import BaseDriver, BaseGate, BasePassage, is_async
+from mailonce.gate.base import BaseDriver, BaseGate, BasePassage, is_async, log
 from mailonce.gate.flows.outbox import finished, read_request
 from mailonce.gate.flows.passage import (
     Begin,
@@ -23,6 +24,7 @@ from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked
 from mailonce.gate.rules.keys import MISSING
+from mailonce.gate.sql.commit_guard import LOCKED, is_locked
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import Store, Transaction
@@ -162,6 +164,9 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
 
     def abandon(self) -> None:
         """Undo the work, and count it as failed."""
+        if self._driver.is_open and is_locked(sys.exception()):
+            # The app's own connection: only the log can say what held the lock.
+            log.error(LOCKED)
         self.undo()
         self._rules.fail()
 

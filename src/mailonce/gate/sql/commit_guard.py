@@ -36,6 +36,11 @@ ELSEWHERE = (
     "the handler committed another connection while its claim is open; write through `passage.tx`, "
     "so that the claim and the change commit together, or owe the change with `passage.owe`"
 )
+LOCKED = (
+    "the handler wrote through another connection to the SQLite file, which has one writer: the "
+    "gate's transaction; write through `passage.tx`, so that the claim and the change commit "
+    "together"
+)
 AUTOCOMMIT = (
     "the gate's connection is in autocommit mode, so that the claim and the change would commit "
     "apart; give the gate an engine or connection without autocommit"
@@ -73,6 +78,11 @@ def refuse_text(text: object) -> None:
     """
     if isinstance(text, str) and ends_transaction(text):
         raise misuse(ENDED)
+
+
+def is_locked(error: BaseException | None) -> bool:
+    """Say whether SQLite refused a write because another connection writes."""
+    return error is not None and "database is locked" in str(error)
 
 
 def misuse(reason: str) -> ConfigError:

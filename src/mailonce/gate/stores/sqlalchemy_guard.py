@@ -21,6 +21,8 @@ from mailonce.gate.sql.commit_guard import (
     COMMITTED,
     ELSEWHERE,
     ENDED,
+    LOCKED,
+    is_locked,
     misuse,
     refuse_text,
 )
@@ -135,7 +137,14 @@ def _guarded_execute(execute: Callable[..., None]) -> Any:
         if guard is not None:
             check_guard(guard)
             refuse_text(statement)
-        execute(cursor, statement, *rest, **named)
+        try:
+            execute(cursor, statement, *rest, **named)
+        except Exception as error:
+            present = None if guard is not None else present_guard(context.dialect)
+            if present is not None and present.lent is not None and is_locked(error):
+                # Nobody else can write while the claim is open: it was the gate that did.
+                raise misuse(LOCKED) from error
+            raise
 
     return do_execute
 
