@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
@@ -133,13 +134,16 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         self, rules: GateCore, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
     ) -> None:
         super().__init__(rules, driver, claim, first)
-        # One point is recorded at a time, and one phase runs: they share the passage's transaction.
-        self._recording = asyncio.Lock()
         # The task in which a phase runs.
         self._inside: asyncio.Task[Any] | None = None
         # A handler may use a gate in turn: then this is the passage that it is in itself.
         self._outer = _present()
         _PRESENT.set(self)
+
+    @cached_property
+    def _recording(self) -> asyncio.Lock:
+        """Let one point be recorded at a time, and one phase run: they share a transaction."""
+        return asyncio.Lock()
 
     @property
     def tx(self) -> Handle:
