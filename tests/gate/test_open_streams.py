@@ -165,6 +165,8 @@ def test_a_copy_below_sqlalchemy_that_is_kept_holds_no_thread(postgres_place: Pl
         with pytest.raises(ConfigError, match="still uses the gate's transaction"):
             refused.result(PATIENCE_S)
     assert gate.run(ask(), lambda _: Response(201)).response.status == 201
+    with pytest.raises(psycopg.OperationalError, match="closed"):
+        kept[0].__exit__(None, None, None)
     engine.dispose()
 
 
