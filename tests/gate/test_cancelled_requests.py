@@ -175,16 +175,17 @@ async def test_a_transaction_that_the_app_left_in_a_connection_ends_no_request_w
     assert postgres_place.orders() == 1
 
 
+@pytest.mark.parametrize("at", [False, True], ids=["before BEGIN", "after COMMIT"])
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, psycopg.OperationalError])
-def test_a_fault_before_the_transaction_begins_costs_the_pool_no_connection(
-    postgres_place: Place, fault: type[BaseException]
+def test_a_fault_around_the_transaction_costs_the_pool_no_connection(
+    postgres_place: Place, fault: type[BaseException], *, at: bool
 ) -> None:
     postgres_place.empty()
     faults = [fault()]
 
     class Interrupted(psycopg.Connection[Any]):
         def set_autocommit(self, value: bool) -> None:  # noqa: FBT001 - psycopg's own
-            if faults:
+            if faults and value is at:
                 raise faults.pop()
             super().set_autocommit(value)
 
@@ -202,9 +203,11 @@ def test_a_fault_before_the_transaction_begins_costs_the_pool_no_connection(
     ) as pool:
         gate = Gate(PsycopgStore(pool))
         with suppress(KeyboardInterrupt):
-            assert gate.run(ask("k-1"), order).outcome is Outcome.UNAVAILABLE
+            first = gate.run(ask("k-1"), order).outcome
+            assert first is (Outcome.FIRST if at else Outcome.UNAVAILABLE)
 
-        assert gate.run(ask("k-1"), order).outcome is Outcome.FIRST
+        again = gate.run(ask("k-1"), order).outcome
+        assert again is (Outcome.REPLAYED if at else Outcome.FIRST)
 
     assert not faults
     assert (postgres_place.orders(), postgres_place.records()) == (1, 1)

@@ -6,15 +6,15 @@ from inspect import iscoroutinefunction
 from typing import Any, Generic, Protocol, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, Connection, generators
-from psycopg.abc import PQGen
-from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg import AsyncConnection, Connection
+from psycopg.pq import TransactionStatus
 
 from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import NO_TRANSACTION, STILL_USED, misuse
 from mailonce.gate.sql.script import NOTHING, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, pyformat, unavailable
 from mailonce.gate.stores.psycopg_guard import CLOSED, lend
+from mailonce.gate.stores.psycopg_wire import begins_plainly, sending
 
 CONNECT_S = 5
 FAULTS = (psycopg.Error, OSError)
@@ -140,7 +140,7 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
         """Run one statement of the gate; the first one takes the BEGIN along."""
         is_begun, self._is_begun = self._is_begun, True
         with _faults():
-            if not is_begun and statement.given is not None and _begins_plainly(self._taken):
+            if not is_begun and statement.given is not None and begins_plainly(self._taken):
                 return rows_of(statement, self._begin_with(statement))
             cursor = self._taken.cursor(row_factory=psycopg.rows.tuple_row)
             cursor.execute(pyformat(statement.text), statement.params)
@@ -159,7 +159,7 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row, in one trip."""
-        if not self._is_begun and not _begins_plainly(self._taken):
+        if not self._is_begun and not begins_plainly(self._taken):
             self.execute(NOTHING)
         text = self._scripts.closing(self._taken, last, is_begun=self._is_begun)
         try:
@@ -208,18 +208,21 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
 
     def _send(self, text: str) -> str:
         with self._taken.lock:
-            return self._taken.wait(_sending(self._taken, text))
+            return self._taken.wait(sending(self._taken, text))
 
     def _release(self) -> None:
         if self._pool is None:
             self._taken.close()
             return
-        if self._autocommit and not self._taken.closed:
-            try:
+        try:
+            if self._autocommit and not self._taken.closed:
                 self._taken.autocommit = True
-            except psycopg.Error:
-                self._taken.close()
-        self._pool.putconn(self._taken)
+        except BaseException as error:
+            self._taken.close()
+            if not isinstance(error, psycopg.Error):
+                raise
+        finally:
+            self._pool.putconn(self._taken)
 
 
 class AsyncPsycopgStore(_Store[AsyncPsycopgPool]):
@@ -267,7 +270,7 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
         """Run one statement of the gate; the first one takes the BEGIN along."""
         is_begun, self._is_begun = self._is_begun, True
         with _faults():
-            if not is_begun and statement.given is not None and _begins_plainly(self._taken):
+            if not is_begun and statement.given is not None and begins_plainly(self._taken):
                 return rows_of(statement, await self._begin_with(statement))
             cursor = self._taken.cursor(row_factory=psycopg.rows.tuple_row)
             await cursor.execute(pyformat(statement.text), statement.params)
@@ -287,7 +290,7 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
 
     async def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row, in one trip."""
-        if not self._is_begun and not _begins_plainly(self._taken):
+        if not self._is_begun and not begins_plainly(self._taken):
             await self.execute(NOTHING)
         text = self._scripts.closing(self._taken, last, is_begun=self._is_begun)
         try:
@@ -348,46 +351,27 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
 
     async def _send(self, text: str) -> str:
         async with self._taken.lock:
-            return await self._taken.wait(_sending(self._taken, text))
+            return await self._taken.wait(sending(self._taken, text))
 
     async def _release(self) -> None:
         if self._pool is None:
             await self._taken.close()
             return
-        if self._autocommit and not self._taken.closed:
-            try:
+        try:
+            if self._autocommit and not self._taken.closed:
                 await self._taken.set_autocommit(True)
-            except psycopg.Error:
-                await self._taken.close()
-        await self._pool.putconn(self._taken)
+        except BaseException as error:
+            await self._taken.close()
+            if not isinstance(error, psycopg.Error):
+                raise
+        finally:
+            await self._pool.putconn(self._taken)
 
 
 def _check_open(connection: "Connection[Any] | AsyncConnection[Any]") -> None:
     """Refuse a connection on which each statement is a transaction of its own."""
     if connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE:
         raise misuse(NO_TRANSACTION)
-
-
-def _begins_plainly(connection: "Connection[Any] | AsyncConnection[Any]") -> bool:
-    """Say whether a BEGIN without more words is what psycopg itself would send."""
-    return (
-        connection.isolation_level is None
-        and connection.read_only is None
-        and connection.deferrable is None
-    )
-
-
-def _sending(connection: "Connection[Any] | AsyncConnection[Any]", text: str) -> PQGen[str]:
-    """Send a text of several statements; give what PostgreSQL calls the outcome of the last.
-
-    Raises: psycopg.Error.
-    """
-    wire, encoding = connection.pgconn, connection.info.encoding
-    wire.send_query(text.encode(encoding))
-    last = (yield from generators.execute(wire))[-1]
-    if last.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
-        raise psycopg.errors.error_from_result(last, encoding=encoding)
-    return (last.command_status or b"").decode()
 
 
 @contextmanager
