@@ -54,8 +54,10 @@ def of_json(body: bytes) -> tuple[str, dict[str, str]]:
 
 
 def _written(value: Any) -> str:
-    """Write what `_encoder` writes; most values are texts, and need no encoder."""
-    return encode_basestring(value) if type(value) is str else _encoder.encode(value)
+    """Write what `_encoder` writes; most values are texts or numbers, and need no encoder."""
+    if type(value) is str:
+        return encode_basestring(value)
+    return repr(value) if type(value) is int else _encoder.encode(value)
 
 
 def of_bytes(body: bytes) -> str:

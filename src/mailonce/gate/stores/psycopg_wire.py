@@ -1,4 +1,4 @@
-"""Texts of several statements, which psycopg's cursors would not send with their BEGIN or COMMIT."""
+"""Texts of several statements, which no cursor of psycopg sends together with BEGIN or COMMIT."""
 
 from typing import Any
 
