@@ -94,6 +94,18 @@ async def test_the_address_that_the_greeting_shows_has_a_page(tmp_path: Path) ->
     assert set(answers.values()) == {200}
 
 
+async def test_a_monitor_may_ask_with_head(tmp_path: Path) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    await service.start()
+    app = build_app(service)
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x")
+
+    answers = [(await client.head(path)).status_code for path in ("/healthz", "/readyz", "/")]
+
+    await service.stop()
+    assert answers == [200, 200, 200]
+
+
 async def test_a_method_that_a_path_has_not_is_answered_with_all_that_it_has(
     tmp_path: Path,
 ) -> None:

@@ -109,6 +109,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
             content = await asyncio.to_thread(description)
         return Response(describe(orjson.loads(content)), media_type="text/plain")
 
+    @api.head("/", include_in_schema=False)
     @api.get("/", include_in_schema=False)
     async def home() -> HTMLResponse:
         return _page("home.html")

@@ -10,12 +10,15 @@ from mailonce.edge.http.access import Bearer, TheService, caller
 router = APIRouter(tags=["health"])
 
 
+# Monitors and load balancers often ask with HEAD.
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", summary="Is the process alive?")
 async def healthz() -> dict[str, str]:
     """Says nothing about the database; see /readyz."""
     return {"status": "ok"}
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", summary="Can it take arrivals now?")
 async def readyz(service: TheService) -> dict[str, Any]:
     """Commits a write as the door does; 503 where that fails or takes longer than 3 s."""
