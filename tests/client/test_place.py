@@ -29,6 +29,12 @@ def test_a_url_that_is_none_is_said_to_be(url: str) -> None:
         place_of(url, None, environment={})
 
 
+@pytest.mark.parametrize("path", ["/v1", "/docs/", "/openapi.json"])
+def test_a_url_of_a_page_is_told_from_that_of_the_server(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"names /\S+ of the server; write 'http://x:81/base'"):
+        place_of(f"http://x:81/base{path}", None, environment={})
+
+
 def test_a_key_with_a_line_end_is_refused() -> None:
     place = place_of("http://[::1]:80", "a\r\nX: y", environment={})
 

@@ -13,6 +13,8 @@ from mailonce.errors import ConfigError
 from mailonce.tls import client_context
 
 URL_DEFAULT = "http://127.0.0.1:8100"
+# Where a person looks at it, and what a client adds by itself.
+_PATHS_OF_SERVER = ("/v1", "/docs", "/openapi.json")
 # What a header can hold: a line end in a key would begin another header.
 _HEADER = re.compile(r"[\t -~\x80-\xff]*")
 
@@ -52,6 +54,19 @@ class ServerPlace:
         return f"{host}:{self.port}"
 
 
+def check_path(url: str) -> None:
+    """See that a URL names the server, and no page of it.
+
+    Raises: ConfigError where it does.
+    """
+    base = url.rstrip("/")
+    for path in _PATHS_OF_SERVER:
+        if base.endswith(path):
+            raise ConfigError(
+                f"the URL {url!r} names {path} of the server; write {base.removesuffix(path)!r}"
+            )
+
+
 def place_of(
     url: str | None,
     key: str | None,
@@ -77,6 +92,7 @@ def place_of(
         raise ConfigError(f"the URL {url!r} is wrong: {error}; write http://HOST:PORT") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query:
         raise ConfigError(f"the URL {url!r} is wrong; write http://HOST:PORT")
+    check_path(url)
     headers = {"Accept": "*/*", "User-Agent": "mailonce-python"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"

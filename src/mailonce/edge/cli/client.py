@@ -20,6 +20,7 @@ import httpx
 import typer
 
 from mailonce.client.errors_of_answers import error_of
+from mailonce.client.place import check_path
 from mailonce.core.id_prefix import is_short
 from mailonce.edge.cli.local_socket import (
     CONNECT_TIMEOUT_S,
@@ -316,6 +317,7 @@ def _http(
     timeout: httpx.Timeout,
     transport: httpx.AsyncBaseTransport,
 ) -> httpx.AsyncClient:
+    check_path(url)
     try:
         # Proxies of the environment are for the outside world; a server of ours is named.
         return httpx.AsyncClient(
