@@ -384,6 +384,60 @@ async def test_one_that_gives_what_nobody_awaits_is_not_done(
             assert not outcome.final
 
 
+async def test_a_cancellation_that_nobody_asked_for_and_an_exit_are_failures(
+    database: Database,
+) -> None:
+    def cancels(event: dict[str, Any], tx: Tx) -> None:
+        note(event, tx)
+        raise asyncio.CancelledError
+
+    def leaves(event: dict[str, Any], tx: Tx) -> None:
+        note(event, tx)
+        raise SystemExit(2)
+
+    async def awaits_what_is_cancelled(event: dict[str, Any]) -> None:
+        del event
+        inner = asyncio.create_task(asyncio.sleep(0))
+        inner.cancel()
+        await inner
+
+    async def exits(event: dict[str, Any]) -> None:
+        del event
+        raise SystemExit(3)
+
+    bench = await Bench(database, cancels).owe()
+    errors = []
+    for function in (cancels, awaits_what_is_cancelled, leaves, exits):
+        bench.handlers = Handlers()
+        bench.handlers.on("bounced", name="crm")(function)
+        outcome = await bench.run()
+        errors.append(outcome and outcome.error)
+        await bench.give_away()
+
+    cancelled = "HandlerError: the handler raised CancelledError: what it waited for was cancelled"
+    exited = "HandlerError: the handler raised SystemExit: "
+    assert errors == [cancelled, cancelled, f"{exited}2", f"{exited}3"]
+    assert await bench.notes() == 0
+
+
+async def test_a_worker_that_stops_still_cancels_its_handlers(database: Database) -> None:
+    runs = asyncio.Event()
+
+    async def waits(event: dict[str, Any]) -> None:
+        del event
+        runs.set()
+        await asyncio.Event().wait()
+
+    bench = await Bench(database, waits).owe()
+    running = asyncio.create_task(bench.run())
+    await runs.wait()
+
+    running.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 def test_on_without_parentheses_is_refused() -> None:
     handlers = Handlers()
     on: Any = handlers.on

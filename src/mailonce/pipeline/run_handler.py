@@ -20,7 +20,12 @@ from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.work import rows
 from mailonce.telemetry import HANDLER_FAILED, log
 
+CANCELLED = "the handler raised CancelledError: what it waited for was cancelled"
 LEASE_LOST = "another worker has the lease; nothing was done"
+
+
+class HandlerError(Exception):
+    """A handler raised what would stop more than its own run."""
 
 
 async def handle(
@@ -46,7 +51,7 @@ async def handle(
     except Permanent as error:
         _log(route, job, event, error)
         return AttemptOutcome(error=_words(error), final=True)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         _log(route, job, event, error)
         return AttemptOutcome(error=_words(error))
     return None if done else AttemptOutcome(error=LEASE_LOST)
@@ -65,7 +70,11 @@ async def _in_transaction(
         # First: a worker that lost the lease stops here, before the user's code.
         if not rows.complete(tx, job, now_ms=clock.now_ms()):
             return False
-        check_result(run(event, tx))
+        try:
+            check_result(run(event, tx))
+        except (SystemExit, asyncio.CancelledError) as error:
+            # PostgreSQL's handlers run in a task, too.
+            raise _failure(error) from error
         # A statement after the handler's: where it swallowed an error of the database, PostgreSQL
         # would answer the commit with a rollback and not say so.
         rows.note_latency(tx, job, latency_ms=int((clock.monotonic() - began) * 1000))
@@ -83,11 +92,37 @@ async def _at_least_once(
     event: HandledEvent,
 ) -> bool:
     began = clock.monotonic()
-    check_result(await asyncio.wait_for(run(event), route.timeout_s))
+    check_result(await asyncio.wait_for(_contained(run, event), route.timeout_s))
     latency_ms = int((clock.monotonic() - began) * 1000)
     return await database.write(
         lambda tx: rows.complete(tx, job, now_ms=clock.now_ms(), latency_ms=latency_ms)
     )
+
+
+async def _contained(run: AtLeastOnce, event: HandledEvent) -> object:
+    """Run a coroutine of the user's, of which a cancellation or an exit is no more than a failure.
+
+    In a task of its own, SystemExit would end the event loop, and so the server. A cancellation
+    that nobody asked for would pass for our own, after which it is tried again at once.
+    """
+    try:
+        return await run(event)
+    except SystemExit as error:
+        raise _failure(error) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine is run by a task"
+        if task.cancelling():
+            raise
+        raise _failure(error) from error
+
+
+def _failure(error: SystemExit | asyncio.CancelledError) -> HandlerError:
+    match error:
+        case SystemExit(code=code):
+            return HandlerError(f"the handler raised SystemExit: {code}")
+        case _:
+            return HandlerError(CANCELLED)
 
 
 def _log(route: Route, job: LeasedJob, event: HandledEvent, error: BaseException) -> None:
