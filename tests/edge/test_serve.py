@@ -94,6 +94,19 @@ async def test_the_address_that_the_greeting_shows_has_a_page(tmp_path: Path) ->
     assert set(answers.values()) == {200}
 
 
+async def test_a_worker_asks_for_a_webhook_that_reaches_it_again(tmp_path: Path) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    transport = httpx.ASGITransport(build_app(service, is_door=False))
+    client = httpx.AsyncClient(transport=transport, base_url="http://x")
+
+    answers = [await client.post(path, json={}) for path in ("/in/main", "/in/main/token", "/v1/x")]
+
+    await service.database.close()
+    assert [one.status_code for one in answers] == [503, 503, 404]
+    assert answers[0].headers["Retry-After"] == "2"
+    assert "its `roles` have no door" in answers[0].json()["detail"]
+
+
 async def test_a_monitor_may_ask_with_head(tmp_path: Path) -> None:
     service = await build_service(Settings(data_dir=tmp_path))
     await service.start()

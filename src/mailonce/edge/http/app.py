@@ -53,10 +53,13 @@ from mailonce.edge.http.llms import describe
 from mailonce.edge.http.mcp_route import PATH as MCP_PATH
 from mailonce.edge.http.mcp_route import McpRoute
 from mailonce.edge.http.parking import ParkingApp
+from mailonce.errors import UnavailableError
 from mailonce.service import Service
 
 STATIC = Path(__file__).parent / "static"
 # The pages need nothing from anywhere else, and no script that is not a file of ours.
+# A proxy leads here by mistake. After a 404 some providers never send a webhook again.
+NO_DOOR = "this process takes no webhooks: its `roles` have no door; post to a process that has it"
 CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 RESOURCES = (
@@ -88,6 +91,11 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         # Not included, which would build each route again, half a second's work: as they are.
         api.router.routes.extend(module.router.routes)
     if not is_door:
+
+        @api.post(f"{arrivals.PREFIX}{{path:path}}", include_in_schema=False)
+        async def take_later() -> None:
+            raise UnavailableError(NO_DOOR)
+
         return api
     behind = ParkingApp(api, lambda: service.snapshot.version)
     api.router.routes.append(Route(MCP_PATH, McpRoute(behind), include_in_schema=False))
