@@ -62,11 +62,14 @@ def test_variables_that_win_over_the_file_are_named(
 ) -> None:
     file = tmp_path / "mailonce.toml"
     file.write_text(
-        'port = 8200\nhost = "localhost"\nroles = ["door"]\n[net]\nallow_hosts = ["a"]\n'
+        'port = 8200\nadmin_key = "0123456789012345"\nmaster_key = "1234567890"\n'
+        'host = "localhost"\nroles = ["door"]\n[net]\nallow_hosts = ["a"]\n'
         '[sources.pm]\nprovider = "postmark"\nbasic = "u:old"\n[sources.mg]\nprovider = "mailgun"\n'
     )
     for name, value in {
         "MAILONCE_PORT": "8200",
+        "MAILONCE_ADMIN_KEY": "0123456789012345",
+        "MAILONCE_MASTER_KEY": "1234567890",
         "MAILONCE_HOST": "127.0.0.1",
         "MAILONCE_ROLES": '["door"]',
         "MAILONCE_NET__ALLOW_HOSTS": '["b"]',
@@ -87,6 +90,24 @@ def test_variables_that_win_over_the_file_are_named(
         "mg": {"secret": "MAILONCE_SOURCES__MG"},
     }
     assert "MAILONCE_KEY" not in {one.name for one in settings.variables}
+
+
+def test_a_secret_of_digits_in_a_variable_is_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    file.write_text('[sources.pm]\nprovider = "postmark"\n')
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", "1234567890")
+    monkeypatch.setenv("MAILONCE_SOURCES__PM__TOKEN", "0.50")
+    monkeypatch.setenv("MAILONCE_SOURCES__PM__SECRET", "null")
+    monkeypatch.setenv("MAILONCE_SOURCES__PM__BASIC", '["u:1", "u:2"]')
+    monkeypatch.setenv("MAILONCE_SUPPRESS", "null")
+
+    settings = read_settings(file)
+
+    source = settings.sources["pm"]
+    assert (settings.master_key, source.token, source.secret) == ("1234567890", "0.50", "null")
+    assert (source.basic, settings.suppress) == (["u:1", "u:2"], None)
 
 
 def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(

@@ -38,6 +38,7 @@ from mailonce.settings.set_variables import SetVariable, names_over_file, set_va
 from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
 from mailonce.settings.toml_file import TomlFile, find_file, read_toml
+from mailonce.settings.variable_source import VariableSource
 from mailonce.settings.variables import TABLE, UnknownVariable, unknown_variables
 
 __all__ = [
@@ -96,10 +97,9 @@ class _FileSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments before environment before file."""
-        del dotenv_settings, file_secret_settings
-        file = _FILE.get("path")
-        toml = TomlFile(settings_cls, file)
-        return init_settings, env_settings, toml
+        del env_settings, dotenv_settings, file_secret_settings
+        toml = TomlFile(settings_cls, _FILE.get("path"))
+        return init_settings, VariableSource(settings_cls), toml
 
 
 class Settings(_FileSettings):

@@ -19,6 +19,8 @@ class SetVariable:
     name: str
     path: tuple[str, ...]
     value: Any
+    # As the variable has it: a secret may be digits alone.
+    text: str
 
 
 def set_variables(
@@ -31,7 +33,8 @@ def set_variables(
             continue
         path = tuple(name[len(PREFIX) :].lower().split(TABLE))
         if path[0] in settings:
-            values += _values(name, path, _read(environment[name]))
+            text = environment[name]
+            values += _values(name, path, _read(text), text)
     return tuple(values)
 
 
@@ -47,7 +50,11 @@ def by_record(variables: Collection[SetVariable], table: str) -> dict[str, dict[
 def names_over_file(file: Mapping[str, Any], variables: Collection[SetVariable]) -> list[str]:
     """Name the variables that give something else than the file, which does not count there."""
     return sorted(
-        {one.name for one in variables if _at(file, one.path) not in (_NOTHING, one.value)}
+        {
+            one.name
+            for one in variables
+            if _at(file, one.path) not in (_NOTHING, one.value, one.text)
+        }
     )
 
 
@@ -59,12 +66,12 @@ def _read(text: str) -> Any:
         return text
 
 
-def _values(name: str, path: tuple[str, ...], value: Any) -> Iterator[SetVariable]:
+def _values(name: str, path: tuple[str, ...], value: Any, text: str) -> Iterator[SetVariable]:
     if not isinstance(value, dict) or len(path) >= DEPTH_MAX:
-        yield SetVariable(name, path, value)
+        yield SetVariable(name, path, value, text)
         return
     for key, inner in value.items():
-        yield from _values(name, (*path, key), inner)
+        yield from _values(name, (*path, key), inner, text)
 
 
 def _at(file: Mapping[str, Any], path: tuple[str, ...]) -> Any:
