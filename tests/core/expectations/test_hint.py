@@ -125,6 +125,18 @@ def test_a_hint_says_that_a_link_shows_another_host(subtests: pytest.Subtests) -
                 )
 
 
+def test_a_hint_warns_of_a_sender_that_looks_like_the_one_that_was_named() -> None:
+    mail = message("Your code is 123456.") | {
+        "from": {"address": "login@shop-example.com", "name": "Shop"}
+    }
+
+    said = hint(policy(senders=("@shop.example",)), mail)
+
+    assert said is not None
+    assert "login@shop-example.com, whose domain only looks like shop.example" in said
+    assert "to allow that" not in said
+
+
 def test_a_hint_says_that_no_sender_can_be_read() -> None:
     known = policy(senders=("no-reply@shop.example",))
 

@@ -153,12 +153,13 @@ def _value(kind: Any, value: Any, states: Sequence[str]) -> str | None:
 
 
 def sender_for_agent(sender: str, named: Sequence[str]) -> str | None:
-    """Show a sender as the policy names it; else only the domain that somebody registered."""
+    """Show a sender as the policy names it; where it names none, the domain that was registered."""
     if sender in named:
         return sender
     domain = sender.rpartition("@")[2]
-    if f"@{domain}" in named:
-        return f"@{domain}"
+    if named:
+        # What a stranger registered is for nobody to read who waits for somebody else.
+        return f"@{domain}" if f"@{domain}" in named else None
     registered = registrable_domain(domain) if domain else ""
     return f"@{registered}" if registered else None
 

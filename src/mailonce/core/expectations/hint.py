@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from mailonce.core.expectations.expectation import ExpectationPolicy
+from mailonce.core.expectations.look_alike import look_alike
 from mailonce.core.expectations.match_mail import extract, match_sender, sender_of
 from mailonce.core.extraction.extraction import (
     ArtifactCandidate,
@@ -43,7 +44,7 @@ def hint(policy: ExpectationPolicy, message: Mapping[str, Any]) -> str | None:
     """Say what was seen in a message instead of one value, and what to name; None: nothing was."""
     sender = sender_of(message)
     if not match_sender(policy, sender).passed:
-        return _sender_hint(sender[:SHOWN_CHARS_MAX])
+        return _sender_hint(sender[:SHOWN_CHARS_MAX], policy.senders)
     extraction = extract(policy, message)
     if extraction.outcome is ExtractionOutcome.FOUND and _is_allowed(extraction.winner):
         return None
@@ -58,10 +59,15 @@ def hint(policy: ExpectationPolicy, message: Mapping[str, Any]) -> str | None:
             assert_never(policy.kind)
 
 
-def _sender_hint(sender: str) -> str:
+def _sender_hint(sender: str, named: Sequence[str]) -> str:
     if not sender:
         return "a sender was named, but this mail has none that can be read, or several"
     domain = sender.rpartition("@")[2]
+    if (meant := look_alike(domain, named)) is not None:
+        return (
+            f"it came from {sender}, whose domain only looks like {meant}: somebody else may have "
+            "registered it; name it only where you know whose it is"
+        )
     return (
         f'it came from {sender}; to allow that, name "{sender}" as a sender, '
         f'or "@{domain}" for its whole domain'

@@ -118,10 +118,12 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
         if rows:
             show.say("")
             show.table(columns, rows, sparse=True, is_whole=True)
-    if shown["judged"]:
+    if any(mail["envelope"] is not None for mail in shown["judged"]):
         # The value itself stands nowhere but in the mail.
         read = f"`mailonce message SEQ --inbox {shown['address']}`"
         show.say(f"\n[dim]read the code or link in its mail: {read}[/dim]")
+    elif shown["judged"]:
+        show.say("\n[dim]its mail was deleted: the code or link cannot be read any more[/dim]")
 
 
 def _with_artifact(shown: Any) -> dict[str, Any]:
