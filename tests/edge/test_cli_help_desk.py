@@ -157,6 +157,54 @@ def test_what_is_left_of_a_removed_route_has_its_name_and_no_useless_advice(shel
     assert "nothing waits" in shell.ok("undelivered").out
 
 
+def test_a_webhook_that_was_posted_to_no_source_is_listed_with_its_path(
+    desk: tuple[Shell, str],
+) -> None:
+    shell, url = desk
+    assert httpx.post(f"{url}/pm", json={}, auth=("u", "p")).status_code == 404
+    assert httpx.post(f"{url}/in/pn", json={}, auth=("u", "p")).status_code == 404
+
+    def rows() -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = shell.ok("refusals", "--json").json["data"]
+        return listed
+
+    wait_for(lambda: len(rows()) == 2, what="both to be counted")
+    shown = shell.ok("refusals").out
+
+    assert {(row["path"], row["reason"]) for row in rows()} == {
+        ("/pm", "no source has this path"),
+        ("/in/pn", "no source has this name"),
+    }
+    assert "/in/pn" in shown
+    assert "webhooks are posted to /in/NAME" in shown
+
+
+def test_changes_are_found_by_an_address_as_it_stands_in_a_mail(shell: Shell) -> None:
+    shell.ok("suppression", "lift", ANN, "--reason", "she asked")
+
+    found = shell.ok("audit", "--object", f"Ann <{ANN}>", "--json").json["data"]
+
+    assert [one["object"] for one in found] == [f"{ANN}: she asked"]
+
+
+def test_mail_is_listed_behind_a_number_before_it_is_limited(shell: Shell) -> None:
+    dan = "dan@inbox.localhost"
+    shell.ok("inbox", "create", "dan")
+    for number in (1, 2, 3):
+        (shell.folder / "mail.eml").write_bytes(MAIL.replace(b"17", b"%d" % number))
+        shell.ok("mail", "mail.eml", "--to", dan)
+    shell.ok("inbox", "watch", dan, "--count", "3")
+
+    def seqs(*options: str) -> list[int]:
+        rows = shell.ok("inbox", "messages", dan, "--json", *options).json["data"]
+        return [row["seq"] for row in rows]
+
+    assert seqs("--after", "1") == [2, 3]
+    assert seqs("--after", "1", "--limit", "1") == [3]
+    assert seqs("--after", "1", "--sender", "shop@example.org", "--limit", "5") == [2, 3]
+    assert "no mail with --after 3" in shell.ok("inbox", "messages", dan, "--after", "3").out
+
+
 def test_mail_that_is_adopted_after_others_came_is_followed(desk: tuple[Shell, str]) -> None:
     shell, url = desk
     mail = {

@@ -11,7 +11,7 @@ from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.source import Source
 from mailonce.core.bounds import NAME_CHARS_MAX, NAME_PATTERN
 from mailonce.core.moment import DAY_MS
-from mailonce.core.signatures.refusal import NO_SOURCE, UNKNOWN
+from mailonce.core.signatures.refusal import NO_SOURCE, NO_SOURCE_PATH, PATH, UNKNOWN
 from mailonce.store.configuration.workspaces import DEFAULT as DEFAULT_WORKSPACE
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.ledger import refusals
@@ -25,6 +25,7 @@ UNKNOWN_NAMES_A_DAY_MAX = 20
 MINUTE_MS = 60_000
 # How many minutes of them have one count.
 UNKNOWN_MINUTES = 10
+PATH_CHARS_MAX = 200
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 # What tells which provider posts to a wrong URL.
 _TELLING_HEADERS = ("user-agent", "content-type")
@@ -57,8 +58,10 @@ class Refusals:
         self._keep(place, arrival, headers, arrival.body[:SAMPLE_BYTES_MAX])
         return True
 
-    def add_unknown(self, name: str, arrival: Arrival) -> None:
+    def add_unknown(self, name: str, arrival: Arrival, *, path: str | None = None) -> None:
         """Count an arrival for a source that does not exist, and log a name that is new today.
+
+        `path`: it was posted to a path of no source, though one may have this name.
 
         Of names that nobody could have configured, and of all beyond the first few of a day, only
         the sum is kept. Counts are those of ten minutes from the first on, without a body: a
@@ -79,9 +82,12 @@ class Refusals:
         # A slow request may come behind a later one; it begins no count of its own.
         if abs(minute - first) >= UNKNOWN_MINUTES:
             first = self._unknown_minutes[source] = minute
-        place = (DEFAULT_WORKSPACE, source, NO_SOURCE, first)
+        reason = NO_SOURCE if path is None else NO_SOURCE_PATH
+        place = (DEFAULT_WORKSPACE, source, reason, first)
         if self._count(place):
-            telling = {one: arrival.headers.get(one, "") for one in _TELLING_HEADERS}
+            whole = f"/in/{name}" if path is None else path
+            telling = {PATH: whole.encode("ascii", "backslashreplace").decode()[:PATH_CHARS_MAX]}
+            telling |= {one: arrival.headers.get(one, "") for one in _TELLING_HEADERS}
             self._keep(place, arrival, telling, b"")
 
     async def flush(self) -> None:

@@ -9,7 +9,7 @@ from mailonce import providers
 from mailonce.core.arrivals.provider import Codes, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.moment import moment
-from mailonce.core.signatures.refusal import UNKNOWN, advice_of, code_of, is_final
+from mailonce.core.signatures.refusal import PATH, UNKNOWN, advice_of, code_of, is_final
 from mailonce.errors import MissingError
 from mailonce.store.configuration import sources
 from mailonce.store.dialects.contract import Database, Tx
@@ -42,6 +42,8 @@ class RefusalJson(TypedDict):
     body_bytes: int
     # The address that the sample came from.
     peer: str | None
+    # Where no source has the name: the path that the first of them was posted to.
+    path: str | None
     headers: dict[str, str]
     sample: str
 
@@ -124,6 +126,7 @@ def _refusal_json(
 ) -> RefusalJson:
     source = known.get(row.source)
     provider = _provider_of(source)
+    headers: dict[str, str] = orjson.loads(row.headers) if row.headers else {}
     codes = Codes() if provider is None else provider.codes
     return {
         "source": row.source,
@@ -136,6 +139,7 @@ def _refusal_json(
         "count": row.count,
         "body_bytes": row.body_bytes,
         "peer": row.peer,
-        "headers": orjson.loads(row.headers) if row.headers else {},
+        "path": headers.pop(PATH, None),
+        "headers": headers,
         "sample": row.sample.decode("utf-8", "replace"),
     }

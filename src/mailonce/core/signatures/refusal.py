@@ -11,6 +11,9 @@ TOO_LARGE = "too large"
 SWITCHED_OFF = "the source is switched off"
 EMPTY_SECRET = "the source has an empty secret"  # noqa: S105
 NO_SOURCE = "no source has this name"
+NO_SOURCE_PATH = "no source has this path"
+# Kept among the headers of a sample, under a name that no header has.
+PATH = ":path"
 # Stands for a source that does not exist, with the name in the URL behind it.
 UNKNOWN = "(unknown)"
 
@@ -22,6 +25,7 @@ _CODES: Mapping[str, int] = {
     TOO_MANY: 413,
     TOO_LARGE: 413,
     NO_SOURCE: 404,
+    NO_SOURCE_PATH: 404,
 }
 # Stands for the name of the source in the advice.
 _NAME = "NAME"
@@ -111,6 +115,10 @@ ADVICE: Mapping[str, str] = {
     EMPTY_SECRET: "give the source the provider's secret instead of the empty one: {any_secret}",
     SWITCHED_OFF: "switch it on: `mailonce source on NAME`",
     NO_SOURCE: "correct the webhook's URL at the provider: `mailonce source list` shows the URLs",
+    NO_SOURCE_PATH: (
+        "webhooks are posted to /in/NAME: correct the URL at the provider, or the proxy that "
+        "changes its path; `mailonce source list` shows the URLs"
+    ),
 }
 OTHERWISE = "see the provider's page in docs/providers/, and the sample with --json"
 

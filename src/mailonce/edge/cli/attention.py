@@ -35,6 +35,7 @@ REFUSAL_COLUMNS = (
     Column("first from", "peer"),
     Column("reason", "reason", wraps=True),
 )
+PATH_COLUMNS = (*REFUSAL_COLUMNS[:2], Column("path", "path", wraps=True), *REFUSAL_COLUMNS[2:])
 
 
 async def stats(
@@ -89,7 +90,10 @@ async def refusals(
     wanted = {"source": source, "since": since, "until": until}
     page = await client.some("refusals", limit=limit, cursor=cursor, **wanted)
     empty = empty_list("refusals", wanted, "no refusals; every arrival was verified")
-    show.page(page, REFUSAL_COLUMNS, empty=empty)
+    # A server of before does not tell it, and most have none.
+    has_path = any(row.get("path") for row in page["data"])
+    columns = PATH_COLUMNS if has_path else REFUSAL_COLUMNS
+    show.page(page, columns, empty=empty)
     if not page["data"] or show.json:
         return
     show.say("")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from mailonce.core.reading.values import bare_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until, empty_list
 from mailonce.edge.cli.show import Column, Show
@@ -32,7 +33,9 @@ async def audit(
     cursor: Cursor = None,
 ) -> None:
     """List who changed what, newest first."""
-    wanted = {"by": by, "object": object, "since": since, "until": until}
+    # As people copy an address out of a mail; changes are named by the address alone.
+    object_ = None if object is None else bare_address(object)
+    wanted = {"by": by, "object": object_, "since": since, "until": until}
     page = await client.some("audit", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         page["data"] = [row | {"who": row["by_name"] or row["by"]} for row in page["data"]]

@@ -53,19 +53,23 @@ async def messages(
     subject: Annotated[str | None, typer.Option(help="with these words in the subject")] = None,
     since: Since = None,
     until: Until = None,
+    after: Annotated[
+        int, typer.Option(min=0, metavar="SEQ", help="only mail behind this number")
+    ] = 0,
     limit: Limit = 50,
 ) -> None:
     """List the newest mail of an inbox, in its order."""
     inbox = await client.get("inboxes", name)
     which = {"sender": sender, "subject": subject, "since": since, "until": until}
-    rows = await newest(client, inbox, which, limit=limit)
+    rows = await newest(client, inbox, which, limit=limit, after=after)
     proof = {name: inbox[name] for name in ("listening_since", "refused") if name in inbox}
     if show.answer({"data": rows, "next": None, **proof}):
         return
     shown = {"data": [_row(one) for one in rows], "next": None}
     refused = times_refused(inbox)
     otherwise = f"no mail in this inbox: {refused:,} refused" if refused else EMPTY
-    show.page(shown, COLUMNS, empty=empty_list("mail", which, otherwise))
+    given = which | {"after": f"{after}" if after else None}
+    show.page(shown, COLUMNS, empty=empty_list("mail", given, otherwise))
     if rows:
         place = escape(quote(inbox["address"]))
         show.say(f"[dim]read one: `mailonce message SEQ --inbox {place}`[/dim]")
@@ -136,15 +140,20 @@ async def delete_message(
 
 
 async def newest(
-    client: ApiSession, inbox: Any, which: dict[str, str | None], *, limit: int
+    client: ApiSession,
+    inbox: Any,
+    which: dict[str, str | None],
+    *,
+    limit: int,
+    after: int = 0,
 ) -> list[Any]:
-    """Read the last messages of an inbox; where numbers are missing, from the beginning."""
+    """Read the last messages behind a number; where numbers are missing, from there."""
     wanted = min(limit, inbox["mails"])
     is_all = not any(which.values())
-    rows = await _behind(client, inbox, which, after=inbox["seq"] - limit if is_all else 0,
-                          limit=limit)  # fmt: skip
-    if is_all and len(rows) < wanted:
-        rows = await _behind(client, inbox, which, after=0, limit=limit)
+    first = max(after, inbox["seq"] - limit) if is_all else after
+    rows = await _behind(client, inbox, which, after=first, limit=limit)
+    if is_all and len(rows) < wanted and first > after:
+        rows = await _behind(client, inbox, which, after=after, limit=limit)
     return rows
 
 

@@ -75,7 +75,7 @@ def _stray(service: Service, scope: Scope, headers: dict[bytes, bytes]) -> Respo
         now_ms=service.clock.now_ms(),
     )
     service.metrics.unknown_sources.inc()
-    service.refusals.add_unknown(path.rpartition("/")[2], arrival)
+    service.refusals.add_unknown(path.rpartition("/")[2], arrival, path=path)
     detail = f"nothing is posted to {path[:80]!r}; webhooks are posted to /in/SOURCE"
     return problem(404, f"{detail}, see `mailonce source list`", kind=MissingError.code)
 
