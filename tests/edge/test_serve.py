@@ -99,10 +99,10 @@ async def test_a_worker_asks_for_a_webhook_that_reaches_it_again(tmp_path: Path)
     transport = httpx.ASGITransport(build_app(service, is_door=False))
     client = httpx.AsyncClient(transport=transport, base_url="http://x")
 
-    answers = [await client.post(path, json={}) for path in ("/in/main", "/in/main/token", "/v1/x")]
+    answers = [await client.post(path, json={}) for path in ("/in/main", "/in/main/token")]
 
     await service.database.close()
-    assert [one.status_code for one in answers] == [503, 503, 404]
+    assert [one.status_code for one in answers] == [503, 503]
     assert answers[0].headers["Retry-After"] == "2"
     assert "its `roles` have no door" in answers[0].json()["detail"]
 
@@ -138,6 +138,22 @@ async def test_a_method_that_a_path_has_not_is_answered_with_all_that_it_has(
     assert {path: described[path] - allowed[path] for path in named} == {
         path: set() for path in named
     }
+
+
+async def test_a_process_that_is_no_door_says_what_it_is(tmp_path: Path) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    app = build_app(service, is_door=False)
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x")
+
+    home, health = await client.get("/"), await client.get("/healthz")
+    events, send = await client.get("/v1/events"), await client.post("/v1/sends", json={})
+
+    await service.database.close()
+    assert (home.status_code, health.status_code) == (200, 200)
+    assert "has no role `door`" in home.text
+    for answer in (events, send):
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:mailonce:missing")
+        assert "has no role `door`" in answer.json()["detail"]
 
 
 def test_an_app_in_which_nothing_is_registered_is_named_at_the_start(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -53,7 +53,7 @@ from mailonce.edge.http.llms import describe
 from mailonce.edge.http.mcp_route import PATH as MCP_PATH
 from mailonce.edge.http.mcp_route import McpRoute
 from mailonce.edge.http.parking import ParkingApp
-from mailonce.errors import UnavailableError
+from mailonce.errors import MissingError, UnavailableError
 from mailonce.service import Service
 
 STATIC = Path(__file__).parent / "static"
@@ -91,11 +91,7 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
         # Not included, which would build each route again, half a second's work: as they are.
         api.router.routes.extend(module.router.routes)
     if not is_door:
-
-        @api.post(f"{arrivals.PREFIX}{{path:path}}", include_in_schema=False)
-        async def take_later() -> None:
-            raise UnavailableError(NO_DOOR)
-
+        _say_no_door(api)
         return api
     behind = ParkingApp(api, lambda: service.snapshot.version)
     api.router.routes.append(Route(MCP_PATH, McpRoute(behind), include_in_schema=False))
@@ -135,6 +131,27 @@ def build_app(service: Service, *, is_door: bool = True) -> ASGIApp:
             await body_reader.pass_on(service, behind, scope, receive, send)
 
     return app
+
+
+def _say_no_door(api: FastAPI) -> None:
+    """Say what a process is that takes no requests, to whoever opens its port."""
+    here = "here are /healthz, /readyz and /metrics alone"
+    what = "this mailonce process has no role `door`: it delivers, or takes mail over SMTP"
+
+    @api.post(f"{arrivals.PREFIX}{{path:path}}", include_in_schema=False)
+    async def take_later() -> None:
+        raise UnavailableError(NO_DOOR)
+
+    @api.get("/", include_in_schema=False)
+    async def home() -> PlainTextResponse:
+        return PlainTextResponse(f"{what}; {here}. The API is where a process has that role.\n")
+
+    @api.api_route(
+        "/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
+    )
+    async def nothing(path: str) -> Response:
+        del path
+        return problems.problem(404, f"{what}; {here}", kind=MissingError.code)
 
 
 def describe_api(api: FastAPI) -> dict[str, Any]:
