@@ -172,6 +172,9 @@ class AsyncClient:
     ) -> MessageRecord:
         """Wait for the first message behind `after` that matches.
 
+        A client remembers no mail: asked again, it gives the same one. For the next one pass the
+        number of this one, `after=message.seq`.
+
         Raises: WaitTimeoutError.
         """
         match = MessageMatch(sender=sender, subject=subject)

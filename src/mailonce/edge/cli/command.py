@@ -59,6 +59,26 @@ _SAME = (
     {"show", "get"},
     {"set", "update"},
 )
+# What people write for an option or an argument; the first that a command has is meant.
+MEANT: Mapping[str, tuple[str, ...]] = {
+    "--address": ("--recipient", "--to"),
+    "--after": ("--since",),
+    "--before": ("--until",),
+    "--email": ("--recipient", "--address", "--to"),
+    "--event": ("--type",),
+    "--from": ("--sender", "--since"),
+    "--id": ("--message-id", "--message"),
+    "--inbox": ("--to",),
+    "--kind": ("--type",),
+    "--name": ("--local",),
+    "--role": ("--scope",),
+    "--smtp": ("--smtp-port",),
+    "--status": ("--state",),
+    "--to": ("--recipient",),
+    "--type": ("--provider", "--kind"),
+    "-n": ("--limit",),
+    "-p": ("--port",),
+}
 # What is removed elsewhere is lifted here; the other way, `route lift` would remove a route.
 _LIFT = frozenset({"remove", "delete", "rm"})
 
@@ -77,19 +97,24 @@ class PlainCommand(TyperCommand):
         Raises: BadParameter.
         """
         arguments = {
-            f"--{one.name}".replace("_", "-"): one.display_name_raw
+            f"--{name}".lower().replace("_", "-"): one.display_name_raw
             for one in self.get_params(ctx)
             if isinstance(one, TyperArgument) and one.name is not None
+            for name in (one.name, one.display_name_raw)
         }
         options = {name for one in self.get_params(ctx) for name in one.opts}
         for word in args[: args.index("--") if "--" in args else None]:
             name = word.partition("=")[0]
-            if name == "--to" and name not in options and "--recipient" in options:
-                raise typer.BadParameter("--to is not an option here: write --recipient")
-            if name in arguments and name not in options:
+            if name in options:
+                continue
+            known = (one for one in (name, *MEANT.get(name, ())) if one in {*arguments, *options})
+            meant = next(known, None)
+            if meant in options:
+                raise typer.BadParameter(f"{name} is not an option here: write {meant}")
+            if meant is not None:
                 raise typer.BadParameter(
-                    f"{name} is not an option: write the {arguments[name]} by itself, as in "
-                    f"`{ctx.command_path} {arguments[name]}`"
+                    f"{name} is not an option: write the {arguments[meant]} by itself, as in "
+                    f"`{ctx.command_path} {arguments[meant]}`"
                 )
         return super().parse_args(ctx, args)
 
