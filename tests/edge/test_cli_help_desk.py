@@ -1,5 +1,7 @@
 """What a help desk reads: removed routes, endpoints that are down, and what can be done then."""
 
+import re
+import smtplib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,7 +98,7 @@ def test_mail_of_an_inbox_is_found_by_its_message_id_in_every_inbox(shell: Shell
     people = ["ann@inbox.localhost", "bob@inbox.localhost"]
     for person in people:
         shell.ok("inbox", "create", person.partition("@")[0])
-        shell.ok("mail", "mail.eml", "--to", person)
+        put = shell.ok("mail", "mail.eml", "--to", person, "--json").json["id"]
         shell.ok("inbox", "watch", person, "--count", "1")
 
     shown = [
@@ -111,8 +113,27 @@ def test_mail_of_an_inbox_is_found_by_its_message_id_in_every_inbox(shell: Shell
     assert all(f"{person}  received" in shown[0] for person in people)
     assert sorted(one["address"] for one in answer["mails"]) == people
     assert people[1] not in to_ann
+    assert people[1] in shell.ok("message", put).out, "as `mailonce mail` named it"
     for out in (to_ann, by_our_id):
         assert f"read it: `mailonce message 1 --inbox {people[0]}`" in out
+
+
+def test_mail_to_an_address_without_an_inbox_is_shown_as_refused(desk: tuple[Shell, str]) -> None:
+    shell, _ = desk
+    log = (shell.folder / "server.log").read_text()
+    smtp = re.search(r"SMTP at (\S+):(\d+)", log)
+    assert smtp is not None, log
+    with smtplib.SMTP(smtp[1], int(smtp[2]), timeout=60) as client:
+        client.helo()
+        client.mail("shop@example.org")
+        assert client.rcpt("nina@inbox.localhost")[0] == 550
+
+    shown = shell.ok("recipient", "Nina@inbox.localhost").out
+    answer = shell.ok("recipient", "nina@inbox.localhost", "--json").json
+
+    assert "refused within a day, since no inbox has the address" in shown
+    assert [(one["code"], one["times"]) for one in answer["refused"]] == [(550, 1)]
+    assert "refused within" not in shell.ok("recipient", "nora@inbox.localhost").out
 
 
 def test_nobody_is_told_to_read_a_mail_that_was_deleted(shell: Shell) -> None:

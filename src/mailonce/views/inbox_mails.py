@@ -1,11 +1,14 @@
 """The copies of a mail in inboxes, found by any id of it."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from typing_extensions import TypedDict
 
+from mailonce.core.ids import private
+from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.core.ledger.entry import FactRow
 from mailonce.core.mail.address import read_address
 from mailonce.core.mail.message_ids import read_message_id
@@ -20,6 +23,9 @@ from mailonce.store.ledger.events import LoggedEvent
 MAILS_MAX = 20
 # Of the mails of one Message-ID.
 FACT_ROWS_MAX = 1_000
+
+
+_MAIL_ID = re.compile(rf"{MAIL_PREFIX}_[0-9a-f]{{32}}")
 
 
 class InboxMailJson(TypedDict):
@@ -37,11 +43,14 @@ class InboxMailJson(TypedDict):
 def find_mails(
     tx: Tx, workspace: str, message_id: str, recipient: str | None
 ) -> list[ThreadMessage]:
-    """List the messages in inboxes that have this id, ours or that of their mail's header."""
+    """List the messages in inboxes that have this id: ours, their mail's, or that of its header."""
     name = read_message_id(message_id)
     if name is None:
         return []
-    mails = inbox_messages.of_any_id(tx, workspace, name, most=MAILS_MAX)
+    if _MAIL_ID.fullmatch(name):
+        mails = inbox_messages.of_mail_key(tx, workspace, private(MAIL_PREFIX, name))
+    else:
+        mails = inbox_messages.of_any_id(tx, workspace, name, most=MAILS_MAX)
     return [one for one in mails if recipient is None or _is_to(one, recipient)]
 
 

@@ -18,6 +18,7 @@ from mailonce.edge.cli.events import (
 )
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit
+from mailonce.edge.cli.refused_mail import refusals_of_address, show_refusals_of_address
 from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_history import histories, send_state
 from mailonce.edge.cli.show import Column, Show, moment
@@ -80,11 +81,12 @@ async def recipient(
     sends = (await client.get("sends", recipient=address, limit=limit))["data"]
     mails = await find_mail_from(client, written)
     conflicts = await find_conflicts(client, address, {one["id"] for one in events})
+    refused = await refusals_of_address(client, address)
     alone = [one for one in events if not one["message_id"]]
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
         "more_messages": len(known) > limit or len(events) == EVENTS_MAX, "mail_in_inboxes": mails,
-        "conflicts": conflicts, "events_without_message": alone[:limit],
+        "conflicts": conflicts, "refused": refused, "events_without_message": alone[:limit],
     }  # fmt: skip
     if show.answer(answer):
         return
@@ -111,6 +113,7 @@ async def recipient(
     await say_unmatched(client, show, messages)
     if answer["more_messages"]:
         show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")
+    show_refusals_of_address(show, refused)
     show_mail_from(show, written, mails)
     show_conflicts(show, conflicts)
     show.say(f"[dim]{NOT_SEARCHED}[/dim]")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.show import Column, Show, moment
 
 COLUMNS = (
@@ -37,3 +38,17 @@ def show_refusals_of(show: Show, inbox: Any) -> None:
 def times_refused(inbox: Any) -> int:
     """Count the mails that were refused to an inbox."""
     return sum(int(one["times"]) for one in inbox.get("refused", []))
+
+
+async def refusals_of_address(client: ApiSession, address: str) -> list[Any]:
+    """List what was refused to an address since no inbox has it; its domain knows the last day."""
+    domain = await client.find("domains", address.rpartition("@")[2])
+    # A server of before does not tell it.
+    refused = (domain or {}).get("refused", [])
+    return [one for one in refused if one["address"] == address]
+
+
+def show_refusals_of_address(show: Show, refused: Sequence[Any]) -> None:
+    if refused:
+        show.say("\nmail to it that was refused within a day, since no inbox has the address")
+        show_refused(show, refused)

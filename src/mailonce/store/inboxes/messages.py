@@ -60,6 +60,9 @@ class ThreadMessage(NamedTuple):
     document: bytes
 
 
+_THREAD = [_M[name] for name in ThreadMessage._fields]
+
+
 class MessagePage(NamedTuple):
     """Messages in the order of their inbox, and the number up to which it was read."""
 
@@ -109,10 +112,16 @@ def of_thread(
     return [one._replace(mail=bytes(one.mail)) for one in by_id.values()]
 
 
+def of_mail_key(tx: Connection, workspace: str, key: bytes) -> list[ThreadMessage]:
+    """List the message that was read from a mail; none before that, or where it was deleted."""
+    message = select(_MAIL.message).where(_MAIL.key == key, _MAIL.workspace == workspace)
+    query = select(*_THREAD).where(_M.workspace == workspace, _M.id.in_(message))
+    return [ThreadMessage(*row) for row in tx.execute(query)]
+
+
 def of_any_id(tx: Connection, workspace: str, name: str, *, most: int) -> list[ThreadMessage]:
     """List messages by our id, or by the Message-ID of their mail, the newest first."""
-    columns = [_M[name] for name in ThreadMessage._fields]
-    query = select(*columns).where(_M.workspace == workspace)
+    query = select(*_THREAD).where(_M.workspace == workspace)
     named = (_M.message_id == name, _M.message_id != "")
     rows = tx.execute(query.where(_M.id == name)).all() or tx.execute(
         query.where(*named).order_by(_M.accepted_ms.desc(), _M.id).limit(most)
