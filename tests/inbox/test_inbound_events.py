@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest_asyncio
 from sqlalchemy import Connection, Select
 
 from mailonce.core.access import Caller, Scope
+from mailonce.core.arrivals.source import SMTP
+from mailonce.core.events.facts import Kind
 from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.query import EventFilter
 from mailonce.errors import MissingError
@@ -20,7 +23,7 @@ from mailonce.pipeline.receive import receive
 from mailonce.settings import Settings, SourceSettings
 from mailonce.store.inboxes.purge import InboxPlace
 from mailonce.store.ledger import arrival_outcomes, copies
-from mailonce.store.schema.tables import ARRIVALS
+from mailonce.store.schema.tables import ARRIVALS, FACTS, SUPPRESSIONS
 from mailonce.testing import (
     EventType,
     Happening,
@@ -288,3 +291,51 @@ async def test_copies_and_outcomes_are_found_without_a_walk_through_a_table(
     for plan in await hooks.service.database.read(explain):
         assert "SCAN " not in plan
         assert "Seq Scan" not in plan
+
+
+async def test_what_a_strangers_mail_reports_is_not_the_word_of_the_hooks_provider(
+    hooks: HookDesk,
+) -> None:
+    await hooks.post.make("ann@in.test")
+    database, simulator = hooks.service.database, make_simulator("mailgun", "1")
+    now_s = hooks.service.clock.now_ms() // 1000
+
+    async def provider(name: str) -> None:
+        happening = Happening(f"e-{name}", EventType.DELIVERED, name, "bob@example.net", now_s)
+        await hooks.take("mailgun", simulator.post([happening], now_s=now_s))
+
+    async def hook(name: str) -> None:
+        people = ["ann@in.test"]
+        post = mail_post(simulator, report(name), sender=SENDER, recipients=people, now_s=now_s)
+        await hooks.take("mailgun", post)
+
+    async def smtp(name: str) -> None:
+        await hooks.post.send(make_smtp_mail(report(name), "ann@in.test"))
+
+    def report(name: str) -> bytes:
+        return BOUNCE.replace(b"sent-1@in.test", name.encode()).replace(
+            b"dsn-1", b"dsn-" + name.encode()
+        )
+
+    orders = list(permutations([provider, hook, smtp]))
+    for number, order in enumerate(orders):
+        for step in order:
+            await step(f"sent-{number}@in.test")
+            await hooks.until_done()
+
+    facts = [row for row in await hooks.rows(FACTS) if row["recipient"] == "bob@example.net"]
+    known = {
+        (row["message_id"], row["account"].partition("/")[0], Kind(row["kind"])): row["count"]
+        for row in facts
+    }
+    names = [f"sent-{number}@in.test" for number in range(len(orders))]
+    assert known == {
+        **{(name, "mailgun", Kind.DELIVERED): 1 for name in names},
+        **{(name, "smtp", Kind.HARD): 1 for name in names},
+    }
+    shown = [await show_message(database, "default", name) for name in names]
+    assert [one["recipients"][0]["status"] for one in shown] == ["delivered"] * len(names)
+    bounced = EventFilter(type=EventType.BOUNCED)
+    page = await list_events(database, "default", bounced, page=PageQuery(10))
+    assert [one["source"] for one in page["data"]] == [SMTP] * len(names)
+    assert await hooks.rows(SUPPRESSIONS) == []

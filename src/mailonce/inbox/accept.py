@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from msgspec import Struct
 
 from mailonce.clock import Clock
-from mailonce.core.arrivals.source import SMTP
+from mailonce.core.arrivals.source import SMTP, SMTP_ACCOUNT
 from mailonce.core.ids import ArrivalId
 from mailonce.core.inboxes import inbox as rules
 from mailonce.core.inboxes.inbox import (
@@ -43,9 +43,6 @@ from mailonce.pipeline.record import Recorder
 from mailonce.store.dialects.contract import Database
 from mailonce.store.inboxes import inboxes
 from mailonce.store.inboxes.inboxes import AddressedInbox
-
-# The account of mail that comes over SMTP.
-ACCOUNT = "smtp/door"
 
 
 class AcceptedMail(Struct, frozen=True, gc=False):
@@ -188,12 +185,12 @@ class MailAcceptance:
 
     def _entry(self, mail: IncomingMail, workspace: str, inboxes: Sequence[KnownInbox]) -> Entry:
         own = _once([inbox for inbox in inboxes if inbox.workspace == workspace])
-        items = mail_items(workspace, ACCOUNT, mail, own, new_id=self._clock.new_id)
+        items = mail_items(workspace, SMTP_ACCOUNT, mail, own, new_id=self._clock.new_id)
         return Entry(
             id=ArrivalId(self._clock.new_id()),
             workspace=workspace,
             source=SMTP,
-            account=ACCOUNT,
+            account=SMTP_ACCOUNT,
             # A copy of the mail has the same one.
             arrival_key=items[0].key.hex(),
             body=mail.content.raw if isinstance(mail.content, MimeContent) else b"",

@@ -29,7 +29,7 @@ from mailonce.core.inboxes.message_items import (
     MessageItem,
     MessageRow,
 )
-from mailonce.core.ledger.entry import Candidate, Entry
+from mailonce.core.ledger.entry import Candidate, Entry, EventOrigin
 from mailonce.core.mail.digest import MailDigest, digest
 from mailonce.core.mail.incoming import (
     Authentication,
@@ -51,7 +51,7 @@ from mailonce.core.work.job import AttemptOutcome, LeasedJob
 from mailonce.core.work.response_outcome import GiveUp, judge
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.errors import MailonceError
-from mailonce.inbox.report_events import bounce_events, unread_event
+from mailonce.inbox.report_events import REPORTED, bounce_events, unread_event
 from mailonce.queue.work import LaneSettings
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.inboxes import messages
@@ -262,7 +262,12 @@ def entry_of(mail: MailToRead, content: Readable, rules: DigestRules) -> Entry:
     scope = KeyScope(mail.workspace, "mail", mail.inbox)
     arrival = ArrivalId(mail.key)
     candidates = [
-        _candidate(event, nth_event_id(arrival, number), scope.key(["event", shown["id"], number]))
+        _candidate(
+            event,
+            nth_event_id(arrival, number),
+            scope.key(["event", shown["id"], number]),
+            origin=None if event.type is EventType.INBOUND else REPORTED,
+        )
         for number, event in enumerate(events)
     ]
     entry = _new_entry(mail, shown["id"], tuple(candidates))
@@ -373,7 +378,9 @@ def _inbound(
     )
 
 
-def _candidate(event: Event, id_: EventId, key: Key) -> Candidate:
+def _candidate(
+    event: Event, id_: EventId, key: Key, *, origin: EventOrigin | None = None
+) -> Candidate:
     event = fitted(event)
     keys = EventKeys(key, Fingerprint(key))
-    return Candidate(id_, event, keys, orjson.dumps(detail_of(event)))
+    return Candidate(id_, event, keys, orjson.dumps(detail_of(event)), origin=origin)

@@ -1,12 +1,17 @@
 """Events that are no mail: what a bounce reports about another, and a mail that was given up."""
 
+from mailonce.core.arrivals.source import SMTP, SMTP_ACCOUNT
 from mailonce.core.events.event import Bounce, Event, EventType
 from mailonce.core.events.key import WHOLE, Identity
 from mailonce.core.ids import public
 from mailonce.core.inboxes.mail_items import MAIL_PREFIX
+from mailonce.core.ledger.entry import EventOrigin
 from mailonce.core.mail.digest import MailDigest
 from mailonce.store.inboxes.messages import MailToRead
 
+# Anybody can write a bounce, and have it sent to an inbox of a provider's hook: it is nobody's word
+# but the mail's, and never joins what the provider of that hook has proven.
+REPORTED = EventOrigin(SMTP, SMTP_ACCOUNT)
 # What reports say about a mail that was sent before.
 REPORTS = frozenset({"bounce", "delay", "delivery_report"})
 ACTIONS = {

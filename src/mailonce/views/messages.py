@@ -8,6 +8,7 @@ from typing import NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from mailonce import providers
+from mailonce.core.arrivals.source import SMTP_ACCOUNT
 from mailonce.core.events.event import EventType
 from mailonce.core.events.facts import (
     IMPLY_DELIVERED,
@@ -36,7 +37,7 @@ from mailonce.views.inbox_mails import (
     mail_json,
 )
 from mailonce.views.moments import moment_of
-from mailonce.views.origins import MAIL_DOOR, Origins, account_of
+from mailonce.views.origins import Origins, account_of
 from mailonce.views.timelines import (
     NO_SENDERS,
     TIMELINE_ROWS_MAX,
@@ -147,9 +148,9 @@ async def show_message(
             log = events_of_mails(tx, workspace, mails)[:TIMELINE_ROWS_MAX]
             facts = facts_of_events(tx, workspace, log)
         elif accounts or not threads:
-            if threads and source is None:
+            if source is None:
                 # What a bounce in an inbox says stands beside what the provider says.
-                accounts = [one for one in accounts if one != MAIL_DOOR] or accounts
+                accounts = [one for one in accounts if one != SMTP_ACCOUNT] or accounts
             account = _account(accounts, known, source, message_id)
             facts = messages.facts_of(
                 tx, workspace, id_, account=account, recipient=recipient, limit=FACT_ROWS_MAX + 1

@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 
 from mailonce import providers
-from mailonce.core.arrivals.source import SMTP, Source
+from mailonce.core.arrivals.source import SMTP, SMTP_ACCOUNT, Source
 from mailonce.core.missing_name import missing_name
 
 Origins = Mapping[str, Source]
-
-# Mail that comes over SMTP has no source of anybody's: its events name the door, and this account.
-MAIL_DOOR = "smtp/door"
 
 
 def source_id(origins: Origins, id_or_name: str | None) -> str | None:
@@ -36,5 +33,5 @@ def account_of(origins: Origins, id_or_name: str | None) -> str | None:
     id_ = source_id(origins, id_or_name)
     source = origins.get(id_ or "")
     if source is None and id_ == SMTP:
-        return MAIL_DOOR
+        return SMTP_ACCOUNT
     return None if source is None else providers.account_of(source)

@@ -20,8 +20,10 @@ class Poison(StrEnum):
 
 # What proves, each value alone; of headers, one value for each name.
 _PROOFS = ("secrets", "public_keys", "basic", "tokens", "allow_ips", "topic_arns")
-# The source of mail that comes over SMTP; nobody configures it.
+# The source of mail that comes over SMTP, and its account; nobody configures it. From there comes
+# what a mail reports about another as well, whichever way the mail came.
 SMTP = "smtp"
+SMTP_ACCOUNT = "smtp/door"
 _NOTHING: Mapping[str, Any] = {}
 
 

@@ -51,6 +51,7 @@ class Effects:
         event = candidate.event
         # A plain word: `.value` is slow, and SQLite takes long over a subclass of str.
         type_ = str(event.type)
+        source, account = candidate.origin or (entry.source, entry.account)
         routes = self._routes.get(entry.workspace)
         body = None if not routes else self._owe(routes, entry, candidate, key, conflict_with)
         count = 0 if conflict_with is not None else 1
@@ -60,8 +61,8 @@ class Effects:
                 candidate.id,
                 key,
                 entry.workspace,
-                entry.source,
-                entry.account,
+                source,
+                account,
                 type_,
                 str(event.bounce) if event.bounce is not None else None,
                 event.message_id,
@@ -80,7 +81,7 @@ class Effects:
                     entry.workspace,
                     event.message_id,
                     event.recipient,
-                    entry.account,
+                    account,
                     kind_of(event),
                     count,
                     stamp,
@@ -105,7 +106,7 @@ class Effects:
             proof = proof_of(event, candidate.send, workspace=entry.workspace, id_=candidate.id)
             self._rows.add([] if proof is None else [proof])
         if count:
-            counted = (entry.workspace, entry.source, type_)
+            counted = (entry.workspace, source, type_)
             self._counts[counted] = self._counts.get(counted, 0) + 1
 
     def finish(self) -> None:
@@ -120,6 +121,7 @@ class Effects:
         conflict_with: bytes | None,
     ) -> bytes | None:
         """Make an event's deliveries for its routes; give the body that its own row keeps."""
+        source, account = candidate.origin or (entry.source, entry.account)
         shown: dict[str, Any] = {}
 
         def show() -> dict[str, Any]:
@@ -129,8 +131,8 @@ class Effects:
                         candidate.event,
                         id_=candidate.id,
                         key=key,
-                        source=entry.source,
-                        account=entry.account,
+                        source=source,
+                        account=account,
                         received_ms=self._received_ms,
                         conflict_with=conflict_with,
                     )
@@ -141,7 +143,7 @@ class Effects:
         identity = identity_of(candidate.event, key)
         steps_max = self._steps_max(entry.workspace, routes)
         for route in routes:
-            body = body_for(route, entry.source, candidate.event, show, steps_max=steps_max)
+            body = body_for(route, source, candidate.event, show, steps_max=steps_max)
             if body is None:
                 continue
             own: bytes | None = body

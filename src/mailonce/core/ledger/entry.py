@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -26,6 +26,13 @@ class Status(StrEnum):
     IGNORED = "ignored"
 
 
+class EventOrigin(NamedTuple):
+    """Whose word an event is: facts are joined, and events counted, by it."""
+
+    source: str
+    account: str
+
+
 class Candidate(Struct, frozen=True, gc=False):
     """An event with an id minted before the first try, so that a second try finds its own row."""
 
@@ -36,6 +43,8 @@ class Candidate(Struct, frozen=True, gc=False):
     detail: bytes
     # The key of the send whose id it carries.
     send: Key | None = None
+    # Where it comes from, if that is not the source of its arrival.
+    origin: EventOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
