@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import asyncpg
@@ -13,7 +14,7 @@ from mailonce.core.work.job import LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind
 from mailonce.queue.crew import Crew
 from mailonce.store.dialects.contract import Database
-from mailonce.store.dialects.postgres.presence import PostgresPresence
+from mailonce.store.dialects.postgres.presence import SESSION_LOCKS, PostgresPresence
 from mailonce.store.schema.tables import DELIVERIES, LANES, WORKERS
 from mailonce.store.work import rows as work_rows
 from tests.endpoint import answers
@@ -107,6 +108,40 @@ async def _until_seen(crew: Crew, database: Database, owner: bytes) -> PostgresP
             return presence
         await asyncio.sleep(0.01)
     raise AssertionError("it did not become present")
+
+
+async def test_a_worker_is_written_down_when_others_can_see_it_die(
+    database: Database, database_url: str
+) -> None:
+    """It was there for ten seconds after kill -9, where that came before its presence."""
+    other = await asyncpg.connect(database_url.partition("?")[0])
+    crew = Crew(database.lanes, Clock(), A, hold_s=60)
+    # Until that is let go, the presence waits.
+    session = int.from_bytes(sha256(A).digest()[:4], "big") >> 1
+    await other.execute("SELECT pg_advisory_lock($1, $2)", SESSION_LOCKS, session)
+    crew.start()
+    look = asyncio.create_task(crew.look())
+    try:
+        async with asyncio.timeout(60):
+            while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0)
+            for _ in range(20):
+                early = await database.lanes.crew()
+        await other.execute("SELECT pg_advisory_unlock($1, $2)", SESSION_LOCKS, session)
+        await look
+        written = await other.fetch("SELECT owner, session FROM workers")
+        # As if it was killed.
+        await crew.stop()
+        async with asyncio.timeout(60):
+            while not (workers := await database.lanes.crew())[0].is_gone:
+                await asyncio.sleep(0)
+    finally:
+        await crew.stop()
+        await other.close()
+
+    assert early == []
+    assert [tuple(row) for row in written] == [(A, session)]
+    assert workers[0].is_present
 
 
 async def test_a_worker_whose_presence_cannot_be_opened_again_is_not_gone(

@@ -4,6 +4,9 @@ A worker has a presence, a connection that ends with its process, and writes now
 lives. A worker that sees another one without its presence twice, a moment apart, ends its leases
 and frees its lanes. A presence can break while its worker lives: then it is opened again at once,
 and until it is there the worker has none in writing, so only a long silence shows that it is gone.
+A worker is written down only once its first presence was tried: of one without, nobody could see
+that it was killed.
+
 One that lost its own presence (the database was restarted, or another server took its place) does
 not judge others until they had time to come back. A worker also asks the database whether its own
 is seen, because a connection to a server that vanished looks alive for a while. Should a living
@@ -44,7 +47,12 @@ class Crew:
         self._owner = owner
         self._hold_s = hold_s
         self._presence: Presence | None = None
+        # Set once a presence was opened or refused; a crew that was not started opens none.
+        self._tried = asyncio.Event()
+        self._tried.set()
         self._lost = asyncio.Event()
+        # Of two writings at once the later one must win.
+        self._attending = asyncio.Lock()
         self._unseen: asyncio.Task[None] | None = None
         self._attend_s = 0.0
         self._judges_from_s = 0.0
@@ -54,7 +62,10 @@ class Crew:
             "presence", self._keep_present,
             retry_s=REOPEN_S, retry_s_max=REOPEN_S_MAX, failed=WORKER_STALLED,
         )  # fmt: skip
-        self.start = self._loop.start
+
+    def start(self) -> None:
+        self._tried.clear()
+        self._loop.start()
 
     async def stop(self) -> None:
         await self._loop.stop()
@@ -66,9 +77,10 @@ class Crew:
 
     async def look(self) -> CrewView:
         """Report that we are alive, and list the others."""
+        await self._tried.wait()
         now_s = self._clock.monotonic()
         if now_s >= self._attend_s:
-            await self._attend(None if self._presence is None else self._presence.session)
+            await self._attend()
             self._attend_s = now_s + self._hold_s / 2
         presence = self._presence
         workers = await self._lanes.crew()
@@ -94,14 +106,17 @@ class Crew:
         self._suspects.pop(owner, None)
         log.warning(WORKER_GONE, worker=owner.hex())
 
-    async def _attend(self, session: int | None) -> None:
+    async def _attend(self) -> None:
+        """Write that we live, with the presence that we have by then, or without."""
         hold_ms = int(self._hold_s * 1000)
-        await self._lanes.attend(self._owner, session=session, hold_ms=hold_ms)
+        async with self._attending:
+            session = None if self._presence is None else self._presence.session
+            await self._lanes.attend(self._owner, session=session, hold_ms=hold_ms)
 
-    async def _attend_quietly(self, session: int | None) -> None:
-        """Write that we live, with a presence or without; else the next look does, or says why."""
+    async def _attend_quietly(self) -> None:
+        """Write that we live; else the next look does, or says why."""
         try:
-            await self._attend(session)
+            await self._attend()
         except MailonceError:
             self._attend_s = 0.0
 
@@ -114,12 +129,14 @@ class Crew:
             if self._unseen is not None and self._unseen.done():
                 self._write_unseen()
             raise
+        finally:
+            self._tried.set()
         if self._presence is None:
             return None
         if self._unseen is not None:
             await asyncio.wait([self._unseen])
         # At once: until the session is written down, only time tells that we are gone.
-        await self._attend_quietly(self._presence.session)
+        await self._attend_quietly()
         await self._lost.wait()
         self._presence = None
         self._write_unseen()
@@ -127,4 +144,4 @@ class Crew:
         return 0.0
 
     def _write_unseen(self) -> None:
-        self._unseen = asyncio.create_task(self._attend_quietly(None), name="unseen")
+        self._unseen = asyncio.create_task(self._attend_quietly(), name="unseen")
