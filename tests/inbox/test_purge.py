@@ -14,6 +14,7 @@ from mailonce.core.inboxes.inbox import Inbox, KnownInbox
 from mailonce.core.inboxes.message_items import FetchedContent, MessageItem
 from mailonce.queue import purge_inboxes
 from mailonce.queue.purge_inboxes import InboxPurge
+from mailonce.store.dialects.sqlite.database import SqliteDatabase
 from mailonce.store.inboxes import inboxes, purge
 from mailonce.store.inboxes.purge import InboxPlace
 from mailonce.store.schema.mail_tables import (
@@ -28,6 +29,7 @@ from mailonce.store.schema.mail_tables import (
 )
 from tests.inbox.conftest import RAW, Post, make_mail
 from tests.manage.conftest import ALICE, Managed
+from tests.store.scans import scans_of
 
 TABLES: tuple[Table, ...] = (
     ADDRESSES, ATTACHMENTS, BLOBS, DIGEST_ATTEMPTS, INBOXES, MAIL_REFUSALS, MAILS, MESSAGES,
@@ -92,6 +94,27 @@ async def test_a_deleted_inbox_leaves_nothing(post: Post, purging: InboxPurge) -
         "inboxes": 1, "addresses": 1, "mails": 6, "messages": 5, "attachments": 10, "refusals": 1,
         "blobs": 12, "content_bytes": size, "deliveries": 0, "posts": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_deletion_reads_no_whole_table_on_the_only_writer(
+    post: Post, purging: InboxPurge
+) -> None:
+    people = ["ann@in.test", "bea@in.test", "cyd@in.test"]
+    made = [place(await post.make(person)) for person in people]
+    for number in range(3):
+        accepted = await post.send(make_mail(RAW + b"%d" % number, *people))
+        for key in accepted.mails:
+            await post.read(key, b"a picture", b"a text %d" % number)
+    database = post.database
+    assert isinstance(database, SqliteDatabase)
+
+    with scans_of(database) as scans:
+        report = await purging.delete(made, limit_s=60)
+
+    assert report.is_complete
+    assert await rows(post) == {}
+    assert scans == []
 
 
 async def test_bytes_that_another_inbox_has_stay_until_it_goes(

@@ -8,12 +8,13 @@ the provider that handed the mail over.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from sqlalchemy import Connection, func, or_, select, tuple_, update
+from sqlalchemy import Connection, func, or_, select, update
 
 from mailonce.core.deliveries.delivery import key_of
 from mailonce.core.events.event import EventType
 from mailonce.store.days import days_of
 from mailonce.store.dialects.row_locks import lock_rows
+from mailonce.store.filters import is_pair
 from mailonce.store.schema.tables import ARRIVALS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
 
 # A body that was never there is NULL; no body that is sent is empty.
@@ -48,7 +49,7 @@ def erase_bodies(tx: Connection, workspace: str, messages: Collection[str]) -> i
         # Where the log has forgotten the event, a delivery is known by its key alone.
         keys |= _keys(tx, workspace, set(some) - {row.message_id for row in events})
         count += _erase_deliveries(tx, workspace, keys)
-        own = tuple_(_E.day, _E.id).in_([(row.day, row.id) for row in events])
+        own = is_pair(_E.day, _E.id, [(row.day, row.id) for row in events])
         if events:
             tx.execute(update(EVENTS).where(own, _E.body.is_not(None)).values(body=None))
     return count

@@ -36,6 +36,7 @@ from sqlalchemy import (
 from mailonce.store.configuration import locks
 from mailonce.store.dialects.row_locks import lock_rows
 from mailonce.store.expectations.forgetting import forget_inbox
+from mailonce.store.filters import is_pair
 from mailonce.store.inboxes.delivery_bodies import erase_arrivals, erase_bodies
 from mailonce.store.schema.mail_tables import (
     ADDRESSES,
@@ -117,7 +118,7 @@ def mark(tx: Connection, places: Collection[InboxPlace]) -> PurgeCounts:
     Who marks an inbox counts it: maintenance may be the one that deletes its row.
     """
     lock_rows(tx, INBOXES, {(place.id,) for place in places})
-    named = tuple_(_I.workspace, _I.id).in_(sorted(places))
+    named = is_pair(_I.workspace, _I.id, places)
     end = {"expires_ms": MARKED_MS, "request_key": None}
     unmarked = named & _I.expires_ms.is_distinct_from(MARKED_MS)
     marked = list(tx.scalars(update(INBOXES).where(unmarked).values(end).returning(_I.id)))
@@ -135,18 +136,21 @@ def purge(tx: Connection, inbox: str, *, most: int) -> PurgeSlice:
     """Delete some mail of a marked inbox; where none is left, the inbox itself."""
     # One at a time: two who delete the same rows would wait for each other in a circle.
     locks.take(tx, locks.number_of("inbox", inbox))
-    seq = tx.scalar(select(_I.seq).where(_I.id == inbox))
+    row = tx.execute(select(_I.seq, _I.workspace).where(_I.id == inbox)).first()
     # In this order: a mail that is read in between is found by the second look.
     doomed = _read(tx, of_inbox(inbox, is_read=False).limit(most))
     doomed = doomed or _read(tx, of_inbox(inbox, is_read=True).limit(most))
     if doomed:
         return _delete_mail(tx, inbox, doomed)
     # A mail that came since raised the number: then the row stays, for the next slice.
-    gone = tx.execute(delete(INBOXES).where(_I.id == inbox, _I.seq == seq)).rowcount
-    if seq is not None and not gone:
+    if row is None:
+        # Who deleted the row has deleted what follows, in the same transaction.
+        return PurgeSlice(PurgeCounts(), is_gone=True)
+    if not tx.execute(delete(INBOXES).where(_I.id == inbox, _I.seq == row.seq)).rowcount:
         return PurgeSlice(PurgeCounts())
     forget_inbox(tx, inbox)
-    refusals = tx.execute(delete(MAIL_REFUSALS).where(MAIL_REFUSALS.c.inbox == inbox)).rowcount
+    refused = (MAIL_REFUSALS.c.workspace == row.workspace, MAIL_REFUSALS.c.inbox == inbox)
+    refusals = tx.execute(delete(MAIL_REFUSALS).where(*refused)).rowcount
     return PurgeSlice(PurgeCounts(refusals=refusals), is_gone=True)
 
 
@@ -247,7 +251,7 @@ def _delete_mail(tx: Connection, inbox: str | None, doomed: Sequence[DoomedMail]
 
 
 def _delete_unused(tx: Connection, blobs: Collection[BlobKey]) -> PurgeCounts:
-    named = tuple_(_B.workspace, _B.sha256).in_(sorted(blobs))
+    named = is_pair(_B.workspace, _B.sha256, blobs)
     gone = delete(BLOBS).where(named, IS_UNUSED).returning(func.length(_B.content))
     sizes = list(tx.scalars(gone)) if blobs else []
     return PurgeCounts(blobs=len(sizes), content_bytes=sum(sizes))

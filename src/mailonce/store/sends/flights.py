@@ -10,7 +10,7 @@ reads again. The attempt is noted in any case. PostgreSQL does the same by singl
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, text, tuple_, update
+from sqlalchemy import Connection, bindparam, select, text, update
 
 from mailonce.core.sends.send_decision import SendChange
 from mailonce.core.sends.send_lifecycle import (
@@ -23,6 +23,7 @@ from mailonce.core.sends.send_lifecycle import (
 )
 from mailonce.core.work.states import State
 from mailonce.store.dialects.upsert import insert_or_replace
+from mailonce.store.filters import is_pair
 from mailonce.store.schema.send_tables import SEND_ATTEMPTS, SEND_CONTENTS, SENDS
 from mailonce.store.sends.known import SuppressedStreams, suppressed
 
@@ -169,11 +170,11 @@ def _mark(tx: Connection, act: SendAct, marks: Sequence[FlightMark], now_ms: int
     if act is SendAct.BEGIN:
         # A repetition is as old as the call that it repeats.
         values |= {"flight_ms": now_ms, "tries": _S.tries + 1, "body": None}
-    pairs = sorted((mark.key, mark.token) for mark in marks)
+    pairs = [(mark.key, mark.token) for mark in marks]
     statement = (
         update(SENDS)
         .where(
-            tuple_(_S.key, _S.token).in_(pairs),
+            is_pair(_S.key, _S.token, pairs),
             _S.state == State.LEASED,
             _S.send_state == before,
             _S.lease_ms > now_ms,
@@ -194,7 +195,7 @@ def _suppress(tx: Connection, marks: Sequence[FlightMark], cause: str, now_ms: i
     statement = (
         update(SENDS)
         .where(
-            tuple_(_S.key, _S.token).in_(sorted((mark.key, mark.token) for mark in marks)),
+            is_pair(_S.key, _S.token, [(mark.key, mark.token) for mark in marks]),
             _S.state == State.LEASED,
             _S.send_state == SendState.PENDING,
         )

@@ -5,14 +5,15 @@ whether a key is taken. Who comes at the same moment is told apart by the claims
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, select
 
 from mailonce.core.events.facts import Stamp
 from mailonce.core.events.key import Fingerprint, Key
 from mailonce.core.events.suppression import ALL_STREAMS, RecordedStatement, standing
 from mailonce.store.dialects.contract import RunStatement
+from mailonce.store.filters import is_pair
 from mailonce.store.schema.send_tables import SEND_REQUESTS, SENDS
 from mailonce.store.schema.tables import SUPPRESSIONS
 
@@ -21,6 +22,7 @@ SLICE = 500
 
 # A workspace, and an address in it.
 Place = tuple[str, str]
+_Value = TypeVar("_Value")
 
 
 class KnownSend(NamedTuple):
@@ -115,7 +117,7 @@ def suppressed(tx: Connection, places: Iterable[Place]) -> dict[Place, Suppresse
     for some in _slices(sorted({*places})):
         query = select(
             row.workspace, row.address, row.stream, row.cause, row.lifts, row.lifted, row.stamp
-        ).where(tuple_(row.workspace, row.address).in_(some))
+        ).where(is_pair(row.workspace, row.address, some))
         for workspace, address, stream, cause, lifts, lifted, stamp in tx.execute(query):
             statement = RecordedStatement(
                 lifts=lifts,
@@ -131,5 +133,5 @@ def suppressed(tx: Connection, places: Iterable[Place]) -> dict[Place, Suppresse
     return streams
 
 
-def _slices(values: Sequence[object]) -> Iterable[Sequence[object]]:
+def _slices(values: Sequence[_Value]) -> Iterable[Sequence[_Value]]:
     return (values[at : at + SLICE] for at in range(0, len(values), SLICE))
