@@ -1,7 +1,7 @@
 """What has nothing that can be seen is an empty secret."""
 
-from mailonce.core.arrivals.empty_secret import is_empty
 from mailonce.core.arrivals.source import Source
+from mailonce.core.empty_secret import is_empty
 
 # HMAC fills a key up with zeros: to it, those of zeros are the empty one.
 EMPTY = ("", " ", "\0", "\0" * 64, "\t\r\n", "\u200b", "\u00a0", "\ufeff", b"", b"\0" * 64, b" ")

@@ -92,7 +92,7 @@ async def test_after_a_reencryption_the_old_key_can_go(start: Start) -> None:
 
 
 async def test_a_record_of_the_file_that_cannot_be_opened_costs_itself_alone(start: Start) -> None:
-    routes = {"crm": {"url": "https://crm.example.com/hooks", "secret": "whsec_" + "A" * 32}}
+    routes = {"crm": {"url": "https://crm.example.com/hooks", "secret": "whsec_" + "B" * 32}}
     senders = {"out": {"provider": "postmark", "secret": "token"}}
     async with start(OLD, routes=routes, senders=senders):
         pass

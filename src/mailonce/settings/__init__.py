@@ -20,8 +20,9 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from mailonce.core.arrivals.empty_secret import is_empty
+from mailonce.core.empty_secret import is_empty
 from mailonce.errors import ConfigError
+from mailonce.settings.base_url import is_base_url
 from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
@@ -202,7 +203,7 @@ class Settings(_FileSettings):
     @field_validator("public_url")
     @classmethod
     def _whole_url(cls, value: str) -> str:
-        if value and not _is_base_url(value):
+        if value and not is_base_url(value):
             raise ValueError(
                 "write it with scheme and host, such as https://mail.example.com, "
                 "and without user, query and fragment"
@@ -362,18 +363,6 @@ def _read(kind: type[_S], file: Path | None, given: Mapping[str, Any]) -> _S:
 def variables_unread() -> list[UnknownVariable]:
     """List the variables of this process that begin as settings do, and are none."""
     return unknown_variables(os.environ, names_by_table(Settings))
-
-
-def _is_base_url(text: str) -> bool:
-    """Say whether links may begin with this text."""
-    try:
-        parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return False
-    has_more = parts.query or parts.fragment or "@" in parts.netloc or set("?#") & set(text)
-    is_plain = text.isascii() and text.isprintable() and " " not in text
-    return parts.scheme in {"http", "https"} and bool(host) and is_plain and not has_more
 
 
 def _of_lone_variable(error: ValidationError, file: Path | None) -> str | None:

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from mailonce.core.arrivals.empty_secret import is_empty
+from mailonce.core.empty_secret import is_empty
 from mailonce.settings.part import SettingsPart
 
 PORT = 2525

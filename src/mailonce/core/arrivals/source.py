@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from mailonce.core import bounds
-from mailonce.core.arrivals.empty_secret import empty_setting_of, is_empty_proof
+from mailonce.core.empty_secret import empty_setting_of, is_empty_proof
 from mailonce.core.fields import setting_fields
 
 

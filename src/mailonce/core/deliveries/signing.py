@@ -7,9 +7,9 @@ from functools import lru_cache
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mailonce.core.arrivals.empty_secret import is_empty
 from mailonce.core.deliveries.delivery import ROUTE_HEADER
 from mailonce.core.deliveries.route import RouteSecret
+from mailonce.core.empty_secret import is_empty
 from mailonce.core.signatures.hmac_signature import hmac_sha256, unpadded
 from mailonce.errors import ConfigError
 

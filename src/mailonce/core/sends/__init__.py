@@ -2,6 +2,6 @@
 
 Rule: Bytes are frozen before the first call and hold no credentials.
 Imports: `core.events`, `core.ledger`, `core.mail`, `core.reading`, `core.signatures`, `core.work`,
-`core.bounds`, `core.fields`, `core.ids`, `core.json_text`, `core.moment`, `core.nearest_name`,
-`errors`.
+`core.bounds`, `core.empty_secret`, `core.fields`, `core.ids`, `core.json_text`, `core.moment`,
+`core.nearest_name`, `errors`.
 """

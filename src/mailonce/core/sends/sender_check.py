@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from mailonce.core import bounds
-from mailonce.core.arrivals.empty_secret import is_empty
+from mailonce.core.empty_secret import is_empty
 from mailonce.core.nearest_name import did_you_mean
 from mailonce.core.sends.sender import Sender
 from mailonce.core.sends.sending import Sending

@@ -10,9 +10,9 @@ from typing import Any
 
 from mailonce.core import bounds
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.empty_secret import is_empty
 from mailonce.core.arrivals.provider import Refused, Verdict, Verified
 from mailonce.core.arrivals.source import Source
+from mailonce.core.empty_secret import is_empty
 from mailonce.core.reading import mapping, values
 from mailonce.core.signatures import hmac_signature
 

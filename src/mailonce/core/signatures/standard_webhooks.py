@@ -15,9 +15,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from mailonce.core.arrivals.arrival import Arrival
-from mailonce.core.arrivals.empty_secret import is_empty
 from mailonce.core.arrivals.provider import Verdict, Verified
 from mailonce.core.arrivals.source import Source
+from mailonce.core.empty_secret import is_empty
 from mailonce.core.reading import values
 from mailonce.core.signatures import hmac_signature
 

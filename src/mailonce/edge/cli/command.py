@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from mailonce.core.arrivals.empty_secret import is_empty
+from mailonce.core.empty_secret import is_empty
 from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.plain_help import simplify
 from mailonce.edge.cli.show import Show, one_word
