@@ -228,6 +228,37 @@ async def test_of_two_tasks_with_one_name_one_is_refused_and_nothing_is_kept(
     assert calls.count == 1
 
 
+async def test_a_task_of_the_passage_that_has_not_ended_refuses_the_answer(place: Place) -> None:
+    calls = Calls()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def owing(passage: AsyncPassage[Any]) -> Response:
+        tasks.append(asyncio.create_task(passage.owe("receipt", b"to ann")))
+        return DONE
+
+    async def charging(passage: AsyncPassage[Any]) -> Response:
+        tasks.append(asyncio.create_task(passage.once("charge", calls.call_awaited)))
+        return DONE
+
+    async def owing_in_phase(passage: AsyncPassage[Any]) -> Response:
+        async def order_and_owe(tx: Any) -> None:
+            await order_awaited(tx)
+            await owing(passage)
+
+        await passage.phase("order", order_and_owe)
+        return DONE
+
+    store = async_store_of(place)
+    for handler, mode in ((owing, "atomic"), (charging, "lease"), (owing_in_phase, "lease")):
+        gate: AsyncGate[Any] = AsyncGate(store, mode=mode)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="has not ended as the handler answers; write `await"):
+            await gate.run(ask(handler.__name__), handler)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert place.query("SELECT count(*) FROM webhook_outbox") == [(0,)]
+    assert place.orders() == 0
+
+
 async def test_points_of_several_tasks_are_recorded_one_after_the_other(place: Place) -> None:
     calls = Calls()
     gate: AsyncGate[Any] = AsyncGate(async_store_of(place), mode="lease")

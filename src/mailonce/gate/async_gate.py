@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
 from mailonce.errors import ConfigError, LeaseLostError, UnavailableError
@@ -17,11 +16,11 @@ from mailonce.gate.rules.arity import demand_arguments
 from mailonce.gate.rules.decision import Claim, First
 from mailonce.gate.rules.http import Request, Response, checked, demand_awaitable
 from mailonce.gate.rules.keys import MISSING
-from mailonce.gate.sql.commit_guard import NOT_AWAITED, NOT_NEEDED
+from mailonce.gate.sql.commit_guard import NOT_AWAITED, NOT_ENDED, NOT_NEEDED, misuse
 from mailonce.gate.sql.outbox import Owed
 from mailonce.gate.sql.statements import Row, Statement
 from mailonce.gate.store_contract import AsyncStore, AsyncTransaction
-from mailonce.gate.unawaited_calls import UnawaitedCall, notice_unawaited
+from mailonce.gate.unawaited_calls import UnawaitedCall, awaited, notice_unawaited, noting_calls
 
 # What a handler must leave to the gate, awaited or not.
 _ENDS = ("close", "commit", "rollback")
@@ -134,6 +133,8 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         self, rules: GateCore, driver: "AsyncDriver[Handle]", claim: Claim | None, first: First
     ) -> None:
         super().__init__(rules, driver, claim, first)
+        # The calls of `owe`, `once` and `phase` that have not ended.
+        self.open_calls: list[str] = []
         # The task in which a phase runs.
         self._inside: asyncio.Task[Any] | None = None
         # A handler may use a gate in turn: then this is the passage that it is in itself.
@@ -158,6 +159,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         try:
             checked(response)
             self._check_fault()
+            self._check_ended("owe", "once", "phase")
             self._check_certain()
         except ConfigError:
             await self.abandon()
@@ -185,8 +187,10 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         Nothing is counted: for a passage that is answered in another way.
         """
         self._end()
+        # A task of the handler's may still record a point with the passage's own.
+        driver = AsyncDriver(self._driver.store) if self.leased else self._driver
         try:
-            await self._driver.drive(self._rules.ways.abandon(self.claim, self._first))
+            await driver.drive(self._rules.ways.abandon(self.claim, self._first))
         except UnavailableError:
             # The lease then ends by itself.
             return
@@ -206,6 +210,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         self.lost = self.lost or not await AsyncDriver(self._driver.store).drive(flow)
         return not self.lost
 
+    @noting_calls
     async def owe(self, topic: str, body: bytes, *, name: str | None = None) -> None:
         """Owe an effect outside the database, in this transaction: an `Outbox` worker does it.
 
@@ -217,6 +222,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         rows = await self._driver.transaction.execute(self._owing(topic, body, name))
         self._check_owed(name, rows)
 
+    @noting_calls
     async def once(self, name: str, call: Callable[[str], Awaitable[T]]) -> T:
         """Do an outside effect and record its result; where it is recorded already, give that.
 
@@ -229,7 +235,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         if not self._reach(name, nested=self._is_inside()):
             try:
                 async with self._bounded(name):
-                    value = await _awaited(call(self.effect_key(name)))
+                    value = await awaited(call(self.effect_key(name)))
             except BaseException:
                 self._points.leave(name)
                 raise
@@ -244,6 +250,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         known: T = self._points.result(name)
         return known
 
+    @noting_calls
     async def phase(self, name: str, work: Callable[[Handle], Awaitable[T]]) -> T:
         """Change the app's own database and record it, together; recorded already: give that.
 
@@ -267,8 +274,9 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         self._inside = asyncio.current_task()
         try:
             async with self._bounded(name):
-                value = await _awaited(work(self.tx))
+                value = await awaited(work(self.tx))
             self._check_fault()
+            self._check_ended("owe")
             added = {name: self._points.of_phase(name, value)}
         except BaseException:
             await self._driver.drive(undoing())
@@ -277,6 +285,12 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
             self._inside = None
         with self._recorded(name):
             await self._keep(name, added)
+
+    def _check_ended(self, *names: str) -> None:
+        """Refuse to commit while a call runs, or has not begun: its effect would be left out."""
+        for name in self.open_calls:
+            if name in names:
+                raise misuse(NOT_ENDED.format(name=name))
 
     def _is_inside(self) -> bool:
         """Say whether the task that asks runs the work of a phase, which it would wait for."""
@@ -311,11 +325,6 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
         held = await self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
         self._held(name, held=held)
         self._points.keep(added)
-
-
-async def _awaited(made: Awaitable[T]) -> T:
-    """Await what a function made; one that is not async has done its work already."""
-    return await made if isawaitable(made) else made
 
 
 class AsyncDriver(BaseDriver[AsyncStore[Handle], AsyncTransaction[Handle]], Generic[Handle]):

@@ -6,9 +6,14 @@ context. It only warns, and the warning goes to a log that nobody reads; so its 
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from inspect import isawaitable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,35 @@ Notice = Callable[[UnawaitedCall], None]
 # CPython looks it up by this name, in this module, each time.
 _HOOK = "_warn_unawaited_coroutine"
 _notices: list[Notice] = []
+
+
+def noting_calls(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """Keep the name of a method in `open_calls` of its object, from its call to its end.
+
+    A task that was made of it may not even have begun when the handler answers.
+    """
+
+    @wraps(method)
+    async def run(self: Any, *args: P.args, **choices: P.kwargs) -> R:
+        try:
+            return await method(self, *args, **choices)
+        finally:
+            self.open_calls.remove(method.__name__)
+
+    def call(self: Any, *args: P.args, **choices: P.kwargs) -> Coroutine[Any, Any, R]:
+        self.open_calls.append(method.__name__)
+        return run(self, *args, **choices)
+
+    noting: Any = wraps(method)(call)
+    wrapped: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]] = noting
+    return wrapped
+
+
+async def awaited(made: Awaitable[R]) -> R:
+    """Await what a function made; one that is not async has done its work already."""
+    return await made if isawaitable(made) else made
 
 
 def notice_unawaited(notice: Notice) -> None:

@@ -50,6 +50,10 @@ NOT_AWAITED = (
     "the handler called `{name}` of its {owner} and did not await it, so that it did nothing; "
     "write `await` before it, in an `async def`"
 )
+NOT_ENDED = (
+    "the handler called `{name}` of its passage, which has not ended as the handler answers; write "
+    "`await` before it, or await the task that was made of it"
+)
 NOT_NEEDED = (
     "the handler called `{name}` of its {owner}; remove it: the gate commits when the handler has "
     "answered, and undoes everything where it raises"
