@@ -71,6 +71,8 @@ def test_hangup_and_reload_change_what_can_change_and_name_what_cannot(tmp_path:
         "changed": ["sources", "limits.body_bytes_max"],
         "restart": ["window_days"],
         "off": ["source main"],
+        "variables": ["MAILONCE_ADMIN_KEY", "MAILONCE_DATABASE"],
+        "over_file": [],
     }
     assert off.status_code == 503
     assert large.status_code == 413
