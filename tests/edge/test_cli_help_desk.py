@@ -174,7 +174,9 @@ def test_what_is_left_of_a_removed_route_has_its_name_and_no_useless_advice(shel
     assert [
         row["object"] for row in shell.ok("audit", "--object", route, "--json").json["data"]
     ] == [f"down ({route})"]
-    shell.ok("dead", "dismiss", "--route", route, "--reason", "moved", "--yes")
+    unknown = shell.run("dead", "dismiss", "--route", "None", "--yes")
+    assert (unknown.code, "there is no route 'None'" in unknown.err) == (1, True)
+    shell.ok("dead", "dismiss", "--route", "down", "--reason", "moved", "--yes")
     assert "nothing waits" in shell.ok("undelivered").out
 
 

@@ -22,10 +22,12 @@ from mailonce.errors import ConfigError, RefusedError
 from mailonce.manage.managing import Change, Parts, taken_name, too_many
 from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
-from mailonce.store.audit import name_object
+from mailonce.store.audit import name_object, objects_of
 from mailonce.store.configuration import locks, routes, sources
 from mailonce.store.dialects.contract import Tx
 
+# The operation by which a route is deleted, as the audit log has it.
+REMOVAL = "DELETE /v1/routes/{route_id}"
 # Each route is matched against every event of its workspace.
 ROUTES_MAX = 200
 
@@ -61,12 +63,20 @@ class Routes:
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         """Turn a route's name into its id; an id stays, even that of a deleted route.
 
+        Of a route that was deleted the audit log has the name; where several had it, the newest.
+
         Raises: MissingError where it is neither: an empty list would say that all is well.
         """
         if id_or_name is None:
             return None
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
         if route is None and not id_or_name.startswith("rte_"):
+            beginning = f"{id_or_name} (rte_"
+            removed = await self.parts.database.read(
+                lambda tx: objects_of(tx, caller.workspace, REMOVAL, beginning)
+            )
+            if removed:
+                return removed[0].removeprefix(f"{id_or_name} (").removesuffix(")")
             raise missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
         return id_or_name if route is None else route.id
 

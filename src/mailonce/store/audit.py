@@ -18,6 +18,7 @@ from mailonce.store.schema.tables import AUDIT
 T = TypeVar("T")
 
 OBJECT_CHARS_MAX = 320
+OBJECTS_MAX = 10
 # PostgreSQL gives a transaction its id at its first write.
 _TRANSACTION = "SELECT pg_current_xact_id_if_assigned()::text"
 
@@ -81,6 +82,15 @@ def put(tx: Connection, entry: AuditEntry) -> None:
     is_there = select(AUDIT.c.id).where(AUDIT.c.id == entry.id)
     if tx.execute(is_there).first() is None:
         tx.execute(insert(AUDIT).values(**asdict(entry)))
+
+
+def objects_of(tx: Connection, workspace: str, operation: str, beginning: str) -> list[str]:
+    """List on what an operation was done where that begins so, the newest first."""
+    query = select(AUDIT.c.object).where(
+        *equal(AUDIT, workspace=workspace, operation=operation),
+        AUDIT.c.object.startswith(beginning, autoescape=True),
+    )
+    return list(tx.scalars(query.order_by(AUDIT.c.id.desc()).limit(OBJECTS_MAX)))
 
 
 def page(

@@ -88,4 +88,5 @@ def mail_json(mail: ThreadMessage) -> InboxMailJson:
 def _is_to(mail: ThreadMessage, recipient: str) -> bool:
     document: dict[str, Any] = orjson.loads(mail.document)
     people = (document["address"], *document["envelope"]["recipients"])
-    return read_address(recipient) in {read_address(one) for one in people}
+    wanted = read_address(recipient)
+    return wanted is not None and wanted in {read_address(one) for one in people}

@@ -32,6 +32,8 @@ ROWS_MAX = 50_000
 SEEN_MAX = 2 * ROWS_MAX
 ADOPTION = "POST /v1/unmatched/{mail_id}/adopt"
 ADOPTIONS_MAX = 20
+# No index leads to adoptions: so many changes are gone through at each look.
+CHANGES_MAX = 100
 # A mail may report on several others.
 EVENTS_OF_MAIL_MAX = 20
 
@@ -130,9 +132,9 @@ class _News:
         return rows[::-1]
 
     async def find_adoptions(self) -> list[Any]:
-        """List the newest entries of the audit log that say that an inbox adopted a mail."""
+        """List those of the newest entries of the audit log by which an inbox adopted a mail."""
         # A server of before has no audit log.
-        log = await self.client.find("audit", object=f"{MAIL_PREFIX}_", limit=ADOPTIONS_MAX)
+        log = await self.client.find("audit", limit=CHANGES_MAX)
         return [one for one in (log or {"data": []})["data"] if one["operation"] == ADOPTION]
 
     async def _adopted_events(self) -> list[Any]:
