@@ -89,7 +89,7 @@ def test_one_that_waits_for_an_endpoint_is_not_promised_the_attempt_of_another(
     assert "endpoint down, next attempt 20" in message
     assert "Z or later" in message
     for words in (refused, of_type, by_route):
-        assert "--state pending makes none of them quicker" in words
+        assert "sends none of them before that" in words
         assert "sends them now" not in words
 
 
@@ -134,6 +134,35 @@ def test_mail_to_an_address_without_an_inbox_is_shown_as_refused(desk: tuple[She
     assert "refused within a day, since no inbox has the address" in shown
     assert [(one["code"], one["times"]) for one in answer["refused"]] == [(550, 1)]
     assert "refused within" not in shell.ok("recipient", "nora@inbox.localhost").out
+
+
+def test_an_agent_is_explained_what_came_without_what_it_may_not_see(
+    desk: tuple[Shell, str],
+) -> None:
+    shell, url = desk
+    key = shell.ok("key", "add", "--name", "agent", "--scope", "agent", "--json").json["key"]
+    opened = httpx.post(
+        f"{url}/v1/expectations",
+        json={"kind": "code", "senders": ["@bank.example"]},
+        headers={"Authorization": f"Bearer {key}"},
+    ).json()
+    (shell.folder / "mail.eml").write_bytes(MAIL)
+    shell.ok("mail", "mail.eml", "--to", opened["address"])
+    shell.ok("inbox", "watch", opened["address"], "--count", "1")
+
+    def explain(*options: str) -> str:
+        return shell.ok("expectation", "explain", opened["id"], *options).out
+
+    wait_for(lambda: "unmatched" in explain(), what="the mail to be judged")
+    to_agent, to_operator = explain("--url", url, "--key", key), explain()
+
+    assert "other_sender" in to_agent
+    assert "example.org" not in to_agent
+    assert "deleted" not in to_agent
+    assert "it came from shop@example.org" in to_operator
+    shell.ok("inbox", "delete-message", opened["address"], "1", "--yes")
+    assert "its mail was deleted" in explain()
+    assert "read the code" not in explain()
 
 
 def test_nobody_is_told_to_read_a_mail_that_was_deleted(shell: Shell) -> None:

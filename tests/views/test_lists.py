@@ -225,6 +225,7 @@ async def test_refusals_are_counted_with_the_first_sample(ledger: Ledger) -> Non
             "count": 4,
             "body_bytes": 3,
             "peer": "192.0.2.7",
+            "path": None,
             "headers": {"user-agent": "curl"},
             "sample": "first",
         }

@@ -26,8 +26,8 @@ WAITING = ("pending", "in_progress")
 Detach = Annotated[bool, typer.Option("--detach", help="return at once; the server goes on")]
 # What an endpoint that is taken to be down is asked, and how often at least.
 ENDPOINT_DOWN = (
-    "the endpoint is down: one of them is tried at a time, at least each minute, and the others "
-    "once it answers; --state pending makes none of them quicker"
+    "the endpoint is down: one delivery is tried at a time, at least each minute, and what is due "
+    "follows once it answers; --state pending makes them due, and sends none of them before that"
 )
 ONE_AT_A_TIME = (
     "or later: the endpoint is down, so one delivery of its route is tried at a time, which may be "

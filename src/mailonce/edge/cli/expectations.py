@@ -103,26 +103,27 @@ async def explain(client: ApiSession, show: Show, expectation: ExpectationId) ->
         mails = [_mail_row(mail) for mail in shown["judged"]]
         show.table(MAIL_COLUMNS, mails, is_whole=True)
     else:
-        show.say(f"no mail came since it was opened (behind seq {shown['watermark']})")
+        show.say(f"no mail came since it was opened (behind seq {shown.get('watermark', 0)})")
     for mail in shown["judged"]:
-        if mail["hint"]:
+        # An agent's key is given neither hints nor what quotes the mail.
+        if mail.get("hint"):
             read = f"mailonce message {mail['seq']} --inbox {quote(shown['address'])}"
             hint = mail["hint"].replace(READ_THE_MAIL, f"read the mail with `{read}`")
             line = Text(f"mail {mail['seq']}: {printable(hint)}", "yellow")
             show.console.print(line, soft_wrap=True)
     for columns, rows in (
         (CANDIDATE_COLUMNS, _candidate_rows(shown["judged"])),
-        (REFUSAL_COLUMNS, shown["refused"]),
-        (CONSUMPTION_COLUMNS, [_consumption_row(one) for one in shown["consumptions"]]),
+        (REFUSAL_COLUMNS, shown.get("refused")),
+        (CONSUMPTION_COLUMNS, [_consumption_row(one) for one in shown.get("consumptions", ())]),
     ):
         if rows:
             show.say("")
             show.table(columns, rows, sparse=True, is_whole=True)
-    if any(mail["envelope"] is not None for mail in shown["judged"]):
+    if any(mail.get("envelope") is not None for mail in shown["judged"]):
         # The value itself stands nowhere but in the mail.
         read = f"`mailonce message SEQ --inbox {shown['address']}`"
         show.say(f"\n[dim]read the code or link in its mail: {read}[/dim]")
-    elif shown["judged"]:
+    elif shown["judged"] and all("envelope" in mail for mail in shown["judged"]):
         show.say("\n[dim]its mail was deleted: the code or link cannot be read any more[/dim]")
 
 
@@ -166,5 +167,5 @@ def _candidate_rows(mails: Any) -> list[dict[str, Any]]:
             "speaks_against": one["speaks_against"] or None,
         }
         for mail in mails
-        for one in mail["found"]
+        for one in mail.get("found", ())
     ]
