@@ -50,6 +50,8 @@ def test_what_comes_after_a_key_was_revoked_is_not_shown_to_who_waits(server: Se
         for (_, path, _), answer in zip(waits, answers, strict=True)
         if answer.status != 401
     }
+    for one in waiting:
+        one.close()
     assert shown == {}
 
 

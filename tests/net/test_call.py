@@ -52,9 +52,10 @@ async def serving(script: Script) -> AsyncIterator[Server]:
         server.close()
 
 
-@pytest.fixture(scope="module")
-def client() -> GuardedClient:
-    return GuardedClient(allow_hosts=["127.0.0.1"])
+@pytest.fixture
+async def client() -> AsyncIterator[GuardedClient]:
+    async with GuardedClient(allow_hosts=["127.0.0.1"]) as made:
+        yield made
 
 
 async def call(
