@@ -14,6 +14,8 @@ from mailonce.core.deliveries.signing import check_secret
 from mailonce.core.sends.sender import Sender
 from mailonce.core.signatures import refusal
 from mailonce.errors import ConfigError
+from mailonce.gate.rules.http import Request
+from mailonce.gate.signature import mailwebhook
 from mailonce.manage.senders import check_sender
 from mailonce.manage.sources import check_source
 from mailonce.pipeline.verify import EMPTY_SECRET, verify_now
@@ -43,6 +45,19 @@ def test_a_stored_empty_secret_proves_nothing(scheme: Scheme, subtests: pytest.S
             assert verify_now(provider, alone, forged) == EMPTY_SECRET
             assert isinstance(verify_now(provider, rotated, forged), Refused)
             assert verify_now(provider, rotated, scheme.arrive("good", NOW)) == Verified()
+
+
+def test_an_empty_secret_beside_another_proves_nothing_to_the_gate_either() -> None:
+    [scheme] = [one for one in SCHEMES if one.name == "mailwebhook"]
+    check = mailwebhook("good", "", freshness_s=10**9)
+
+    def judge(secret: str) -> str | None:
+        arrival = scheme.arrive(secret, NOW)
+        request = Request(headers=tuple(arrival.headers.items()), body=arrival.body)
+        return check(request, NOW_S * 1000)
+
+    assert judge("good") is None
+    assert judge("") == "wrong signature"
 
 
 @pytest.mark.parametrize("provider", ["resend", "standardwebhooks", "mailonce", "loops"])

@@ -8,6 +8,7 @@ from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Verdict, Verified
 from mailonce.core.arrivals.source import Source
 from mailonce.core.signatures import hmac_signature
+from mailonce.core.signatures.empty_secret import is_empty
 
 
 def verify(arrival: Arrival, source: Source, *, header: str, window_s: int | None) -> Verdict:
@@ -26,7 +27,10 @@ def verify(arrival: Arrival, source: Source, *, header: str, window_s: int | Non
         return fault
     signed = timestamp.encode() + b"." + arrival.body
     if any(
-        hmac_signature.hmac_base64_matches(s.encode(), signed, fields["v1"]) for s in source.secrets
+        hmac_signature.hmac_base64_matches(secret.encode(), signed, fields["v1"])
+        for secret in source.secrets
+        # The gate asks here as well, with secrets of its own.
+        if not is_empty(secret)
     ):
         return Verified()
     return hmac_signature.WRONG
