@@ -185,7 +185,7 @@ async def test_sources_are_changed_in_the_transaction_that_read_them(
 
 async def test_a_change_is_in_force_for_the_next_attempt(works: Works) -> None:
     """No look of the worker and no timer in between: what begins after the change goes by it."""
-    secret = RouteSecret(new_secret(bytes(32)))
+    secret = RouteSecret(new_secret(bytes(range(32))))
     route = await works.add_route("/old", rate_per_s=200.0, concurrency=2, secrets=(secret,))
     works.endpoint.behaviours["/old"] = answers(200)
     worker = await works.start()
@@ -211,7 +211,7 @@ async def test_a_change_is_in_force_for_the_next_attempt(works: Works) -> None:
 
 async def test_a_route_that_cannot_be_opened_any_more_is_not_tried_unsigned(works: Works) -> None:
     """Another process sealed it with a master key that this one does not have."""
-    secret = RouteSecret(new_secret(bytes(32)))
+    secret = RouteSecret(new_secret(bytes(range(32))))
     route = await works.add_route("/ok", rate_per_s=200.0, concurrency=2, secrets=(secret,))
     worker = await works.start()
     configuration = works.configurations[worker]

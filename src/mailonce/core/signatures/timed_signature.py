@@ -7,8 +7,8 @@ not signed: trying all of them finds no other.
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Verdict, Verified
 from mailonce.core.arrivals.source import Source
+from mailonce.core.empty_secret import is_empty
 from mailonce.core.signatures import hmac_signature
-from mailonce.core.signatures.empty_secret import is_empty
 
 
 def verify(arrival: Arrival, source: Source, *, header: str, window_s: int | None) -> Verdict:
