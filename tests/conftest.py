@@ -28,8 +28,12 @@ AS = "STRATEGY FILE_COPY TEMPLATE"
 _numbers = itertools.count()
 # How quickly examples are made says how busy the machine is, not whether the test is right.
 # `make test-long` tries the hundred examples that are Hypothesis's default.
-settings.register_profile("short", max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-# `make check` is run before each commit, and `make test` finds what few examples do not.
+# What must pass says the same of the same code: new examples are for `make check`, which is run
+# before each commit, and for `make test-long`.
+settings.register_profile(
+    "short", max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+# `make test` finds what few examples do not.
 settings.register_profile("quick", max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 # Whatever is in these folders runs beside servers of its own.
