@@ -100,7 +100,7 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     shell = Shell(tmp_path_factory.mktemp("secret"))
-    secret = "whsec_" + "A" * 43 + "="
+    secret = "whsec_" + "B" * 43 + "="
     settings = '[routes.{}]\nurl = "https://crm.example.com"\n{}\n'
     file = shell.folder / "mailonce.toml"
     file.write_text(settings.format("made", "") + settings.format("given", f'secret = "{secret}"'))

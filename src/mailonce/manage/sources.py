@@ -158,16 +158,16 @@ def check_source(source: Source, *, window_days: int) -> None:
     too_large = next(troubles_of_size(source), None)
     if too_large is not None:
         raise ConfigError(f"source {source.name[:80]!r}: {too_large}")
-    empty = fault_of_empty(source)
-    if empty is not None:
-        raise ConfigError(f"source {source.name!r}: {empty}")
+    # What is not of its form has no value that could be empty.
+    unusable = proof.fault_of(source) or fault_of_empty(source)
+    if unusable is not None:
+        raise ConfigError(f"source {source.name!r}: {unusable}")
     _check_proof(source, provider)
     for network in source.allow_ips:
         proof.check_network(network)
     hook = provider.inbound
     flags = () if hook is None else hook.flags
     faults = (
-        proof.fault_of(source),
         _fault_of_options(source, provider),
         provider.check(source),
         *(fault_of_flag(source, flag) for flag in flags),

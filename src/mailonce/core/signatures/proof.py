@@ -43,12 +43,12 @@ def check(source: Source, arrival: Arrival) -> Refused | None:
 
 
 def fault_of(source: Source) -> str | None:
-    """Say in one sentence which proof no arrival could ever give, or None."""
-    if not all(":" in pair.strip(":") for pair in source.basic):
+    """Say in one sentence which proof is not of its form, or None."""
+    if not all(":" in pair for pair in source.basic):
         return "'basic' is user:password, with a colon between them"
     for header in source.headers:
-        name, colon, value = header.partition(":")
-        if not colon or not name.strip() or not value.strip() or " " in name.strip():
+        name, colon, _ = header.partition(":")
+        if not colon or not name.strip() or " " in name.strip():
             return "'header' is 'Name: value', as the provider sends it"
     return None
 
