@@ -146,6 +146,7 @@ async def test_an_agent_gets_one_code_and_nothing_else(server: Server, mode: str
         )
         given = {"expectation": opened["expectation"], "consume_key": "a"}
         early = await call(client, "consume_artifact", **given)
+        unknown = await call(client, "redeem_link", **given)
         await send_code(server, opened["address"])
         ready = await call(client, "await_artifact", expectation=opened["expectation"])
         consumed = await call(client, "consume_artifact", **given)
@@ -158,6 +159,8 @@ async def test_an_agent_gets_one_code_and_nothing_else(server: Server, mode: str
     assert opened["status"] == "pending"
     assert again == opened
     assert early["status"] == "not_ready"
+    assert unknown["status"] == "not_consumed"
+    assert "consume first" in unknown["next_step"]
     assert ready["status"] == "ready"
     assert "value" not in str(ready)
     assert (consumed["value"], repeated["value"]) == ("492817", "492817")

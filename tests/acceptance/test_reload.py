@@ -9,7 +9,6 @@ from pathlib import Path
 
 import httpx
 
-from mailonce.core.expectations.agent_view import NOT_ALLOWED
 from mailonce.reload import LIVE, LIVE_TABLES, is_live
 from mailonce.settings import Settings
 from tests.acceptance.endpoint import Endpoint, serving
@@ -76,13 +75,8 @@ def test_hangup_and_reload_change_what_can_change_and_name_what_cannot(tmp_path:
     }
     assert off.status_code == 503
     assert large.status_code == 413
-    assert (refused.status_code, refused.json()["detail"]) == (
-        403,
-        f"app.example.com {NOT_ALLOWED}",
-    )
-    assert (refused.json()["type"], refused.json()["host"]) == (
-        "urn:mailonce:link_host", "app.example.com",
-    )  # fmt: skip
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:mailonce:link_host")
+    assert "'app.example.com', which is not within" in refused.json()["detail"]
     assert opened.status_code == 201
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mailonce.core.argument_error import ArgumentAccessError
 from mailonce.core.expectations.expectation_request import (
     ExpectationRequest,
     check_agent_hosts,
@@ -61,6 +62,17 @@ def test_an_agent_names_only_hosts_that_the_operator_allows() -> None:
     for allowed in ([], ["shop.example/other"], ["evil.example"]):
         with pytest.raises(AccessError, match="link_hosts"):
             check_agent_hosts(policy, allowed)
+
+
+def test_who_named_a_host_that_is_not_allowed_reads_what_to_add(subtests: pytest.Subtests) -> None:
+    # A scheme and a port are part of it: the host alone, once allowed, would not open these.
+    for wanted in ("http://127.0.0.1:8000", "127.0.0.1:8000", "shop.example/verify"):
+        with subtests.test(wanted):
+            policy = policy_of(ExpectationRequest(kind=LINK, link_hosts=(wanted,)))
+
+            with pytest.raises(ArgumentAccessError, match=f"'{wanted}'"):
+                check_agent_hosts(policy, ["127.0.0.1", "shop.example/other"])
+            check_agent_hosts(policy, [wanted])
 
 
 def test_an_agent_asks_for_no_mail_that_came_before() -> None:

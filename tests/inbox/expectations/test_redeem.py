@@ -7,8 +7,13 @@ import pytest
 from mailonce.core.expectations.expectation import Expectation
 from mailonce.core.expectations.redemption import Redemption, RedemptionState
 from mailonce.core.extraction.extraction import ArtifactKind
-from mailonce.errors import MissingError, RefusedError
-from mailonce.inbox.expectations.consume import LeaseReleasedError, confirm, consume
+from mailonce.errors import RefusedError
+from mailonce.inbox.expectations.consume import (
+    LeaseReleasedError,
+    NotConsumedError,
+    confirm,
+    consume,
+)
 from mailonce.inbox.expectations.redeem import RedeemingError, redeem
 from mailonce.net.http import GuardedClient
 from mailonce.store.schema.expectation_tables import CONSUMPTION_ACTS
@@ -163,7 +168,7 @@ async def test_what_was_begun_by_a_process_that_died_is_unknown(
 
 async def test_only_who_holds_the_lease_redeems(room: WaitingRoom) -> None:
     expectation = await consumed_link(room, "/verify/a")
-    with pytest.raises(MissingError):
+    with pytest.raises(NotConsumedError):
         await ask(room, expectation, "run-2")
     await room.turn_clock(121)
 

@@ -173,6 +173,7 @@ class ProblemKind(StrEnum):
     VERIFY = "verify"
     ACCESS = "access"
     MISSING = "missing"
+    NOT_CONSUMED = "not_consumed"
     CLASH = "clash"
     GONE = "gone"
     SIZE = "size"
@@ -188,7 +189,6 @@ class ProblemKind(StrEnum):
 
 _K = ProblemKind
 ARGUMENT_CHARS_MAX = 400
-NOT_ALLOWED = "is not in the setting expectations.link_hosts; whoever runs the server can add it"
 # What an agent reads instead of the sentence, which may quote somebody.
 SENTENCES: Mapping[ProblemKind, str] = {
     _K.ERROR: "something is broken here; tell the operator",
@@ -197,6 +197,7 @@ SENTENCES: Mapping[ProblemKind, str] = {
     _K.VERIFY: "the key is not known, or has ended; ask the operator for another",
     _K.ACCESS: "an agent's key may not do this; go on with the expectation alone",
     _K.MISSING: "there is no such thing; check the id",
+    _K.NOT_CONSUMED: "nothing was consumed with this consume key; consume first, with the same key",
     _K.CLASH: "this key stands for something else already; use a new key",
     _K.GONE: "it was there and is not any more; open a new expectation",
     _K.SIZE: "the request is too large; send less",
@@ -207,7 +208,8 @@ SENTENCES: Mapping[ProblemKind, str] = {
     _K.REJECTED: "the value under this consume key was rejected; use a new consume key",
     _K.USED_UP: "this key has been used as often as it may; ask the operator for another",
     _K.REDEEMING: "the request is being made; ask again at `retry_at`",
-    _K.LINK_HOST: f"a host of `link_hosts` {NOT_ALLOWED}",
+    _K.LINK_HOST: "a host of `link_hosts` is not within the setting expectations.link_hosts; "
+    "whoever runs the server can add it",
 }
 
 
@@ -218,11 +220,8 @@ def agent_problem(
 
     `argument` is the sentence about an argument of the agent's own request, where it is one.
     """
-    known = kind if kind in list(ProblemKind) else ProblemKind.ERROR
     view = agent_view(members)
     if argument is not None and argument.isprintable() and len(argument) <= ARGUMENT_CHARS_MAX:
         return argument, view
-    if known == ProblemKind.LINK_HOST and view.get("host"):
-        # The caller's own word, by the grammar of hosts.
-        return f"{view['host']} {NOT_ALLOWED}", view
+    known = kind if kind in list(ProblemKind) else ProblemKind.ERROR
     return SENTENCES[ProblemKind(known)], view

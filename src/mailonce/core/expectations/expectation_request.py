@@ -22,7 +22,6 @@ from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.core.extraction.mail_texts import MailTexts
 from mailonce.core.extraction.named_states import STATE_CHARS_MAX, STATES_MAX, extract_state
 from mailonce.core.mail.address import read_address, read_domain
-from mailonce.errors import AccessError
 
 SENDERS_MAX = 20
 SUBJECT_WORDS_MAX = 10
@@ -34,14 +33,10 @@ KEY = re.compile(r"[!-~]{1,255}")
 _STATE = re.compile(r"[^\x00-\x1f\x7f]{1,40}")
 
 
-class LinkHostError(AccessError):
+class LinkHostError(ArgumentAccessError):
     """An agent's key named a host that the operator did not allow."""
 
     code = "link_host"
-
-    def __init__(self, message: str, host: str) -> None:
-        super().__init__(message)
-        self.members = {"host": host}
 
 
 class ExpectationRequest(Struct, frozen=True, kw_only=True):
@@ -106,12 +101,11 @@ def check_agent_hosts(policy: ExpectationPolicy, allowed: Sequence[str]) -> None
     """
     wider = [read_link_host(one) for one in allowed]
     for text in policy.link_hosts:
-        rule = read_link_host(text)
-        if not any(is_within(rule, one) for one in wider):
+        if not any(is_within(read_link_host(text), one) for one in wider):
             raise LinkHostError(
-                f"{rule.host} is not in the setting expectations.link_hosts, which is what an "
-                "agent's key may name; add it there, or use an operator's key",
-                rule.host,
+                f"`link_hosts` has {text[:200]!r}, which is not within the setting "
+                "expectations.link_hosts, all that an agent's key may name; whoever runs "
+                "the server can add it there, word for word"
             )
 
 

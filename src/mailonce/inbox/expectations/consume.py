@@ -55,6 +55,15 @@ class NotReadyError(ClashError):
         super().__init__(f"the expectation is {settled.state}; wait until it is ready")
 
 
+class NotConsumedError(MissingError):
+    """A consume key under which nothing was consumed."""
+
+    code = "not_consumed"
+
+    def __init__(self) -> None:
+        super().__init__("nothing was consumed with this consume key; consume it first")
+
+
 class RejectedValueError(ClashError):
     """What this consume key consumed was rejected."""
 
@@ -152,7 +161,7 @@ async def confirm(
     """Keep what became of a value; where it was rejected, the next one is offered.
 
     Said twice, it is kept once. Raises: ClashError where the opposite was said before,
-    LeaseReleasedError, MissingError, ParseError.
+    LeaseReleasedError, NotConsumedError, ParseError.
     """
     key = consume_key_of(consume_key)
     act = ConsumptionAct.ACCEPT if accepted else ConsumptionAct.REJECT
@@ -162,7 +171,7 @@ async def confirm(
         locked(tx, caller.workspace, id_)
         own = consumptions.of_key(tx, id_, by=caller.key, consume_key=key)
         if own is None:
-            raise MissingError("nothing was consumed with this consume key; consume it first")
+            raise NotConsumedError
         return _move(parts, tx, own, act, by=caller.key, now_ms=now_ms)
 
     confirmed = await parts.database.write(work)

@@ -28,8 +28,13 @@ from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.core.extraction.link_guard import judge_link
 from mailonce.core.extraction.link_verdict import LinkDecision, LinkRule
 from mailonce.core.moment import moment
-from mailonce.errors import ClashError, MissingError, RefusedError, UnavailableError
-from mailonce.inbox.expectations.consume import LeaseReleasedError, check_held, locked
+from mailonce.errors import ClashError, RefusedError, UnavailableError
+from mailonce.inbox.expectations.consume import (
+    LeaseReleasedError,
+    NotConsumedError,
+    check_held,
+    locked,
+)
 from mailonce.inbox.expectations.expectation_parts import ExpectationParts
 from mailonce.net.http import NotCalledError
 from mailonce.store.dialects.contract import Tx
@@ -72,7 +77,7 @@ async def redeem(
     """Make the one request with a consumed link, or say what became of it.
 
     Raises: LeaseReleasedError where the lease has ended, RedeemingError, RefusedError where it is
-    no link, MissingError, ParseError.
+    no link, NotConsumedError, ParseError.
     """
     key = consume_key_of(consume_key)
     now_ms = await parts.now_ms()
@@ -82,7 +87,7 @@ async def redeem(
         known = locked(tx, caller.workspace, id_)
         own = consumptions.of_key(tx, id_, by=caller.key, consume_key=key)
         if own is None:
-            raise MissingError("nothing was consumed with this consume key; consume it first")
+            raise NotConsumedError
         check_held(own)
         if known.expectation.policy.kind is not ArtifactKind.LINK:
             raise RefusedError("only a link can be redeemed; enter the value yourself")
