@@ -232,14 +232,14 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
 
         Raises: LeaseLostError where another copy took over, UnavailableError, ConfigError.
         """
-        if not self._reach(name, nested=self._is_inside()):
+        if not self._reach("once", name, call, nested=self._is_inside()):
             try:
                 async with self._bounded(name):
                     value = await awaited(call(self.effect_key(name)))
+                added, fault = self._written(self._points.of_call, name, value)
             except BaseException:
                 self._points.leave(name)
                 raise
-            added, fault = self._points.of_call(name, value)
             async with self._recording:
                 self._check_certain()
                 with self._recorded(name):
@@ -258,7 +258,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
 
         Raises: LeaseLostError where another copy took over; then the change is undone. ConfigError.
         """
-        if not self._reach(name, nested=self._is_inside()):
+        if not self._reach("phase", name, work, nested=self._is_inside()):
             try:
                 async with self._recording:
                     self._check_certain()
@@ -277,7 +277,7 @@ class AsyncPassage(BasePassage["AsyncDriver[Handle]"], Generic[Handle]):
                 value = await awaited(work(self.tx))
             self._check_fault()
             self._check_ended("owe")
-            added = {name: self._points.of_phase(name, value)}
+            added = {name: self._written(self._points.of_phase, name, value)}
         except BaseException:
             await self._driver.drive(undoing())
             raise

@@ -22,9 +22,10 @@ from mailonce.gate.rules.answer import (
     accepted,
     answer,
 )
+from mailonce.gate.rules.arity import fault_of_point, kind_of
 from mailonce.gate.rules.decision import Claim, Conflict, Decision, First, Replay, Running
 from mailonce.gate.rules.http import Request, Response
-from mailonce.gate.rules.points import IN_DOUBT, NESTED, OWED_TWICE, TWICE, Points
+from mailonce.gate.rules.points import IN_DOUBT, NESTED, OWED_TWICE, TWICE, NotDoneError, Points
 from mailonce.gate.rules.policy import Policy
 from mailonce.gate.sql.commit_guard import misuse
 from mailonce.gate.sql.outbox import OUTBOX, OutboxSql
@@ -38,6 +39,8 @@ NOT_OPEN = (
     "no transaction of the gate is open here; use `passage.tx` inside the handler, not after it "
     "has answered, and in mode 'lease' inside `passage.phase`"
 )
+# What the function of a recovery point is called with.
+ARGUMENTS = {"once": "key", "phase": "tx"}
 REDIRECTED = (
     "a handler answered %d, which is not recorded, and so its work was undone; answer 2xx, or let "
     "`Policy(terminal=…)` record redirects"
@@ -144,6 +147,7 @@ def effect_key(claim: Claim, name: str) -> str:
 
 
 S = TypeVar("S", bound=AnyStore)
+T = TypeVar("T")
 X = TypeVar("X", bound=AnyTransaction[Any])
 D = TypeVar("D", bound="BaseDriver[Any, Any]")
 
@@ -237,12 +241,6 @@ def is_async(function: object) -> bool:
     return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - of objects
 
 
-def kind_of(given: object) -> str:
-    """Name the kind of what was given, with its article."""
-    name = type(given).__name__
-    return "None" if given is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
 class BaseDriver(Generic[S, X]):
     """Runs the steps of a flow, one after the other, in one transaction at a time."""
 
@@ -321,19 +319,30 @@ class BasePassage(Generic[D]):
     def _points(self) -> Points:
         return Points(self._first.points, bytes_max=self._rules.policy.points_bytes_max)
 
-    def _reach(self, name: str, *, nested: bool) -> bool:
+    def _reach(self, act: str, name: str, function: object, *, nested: bool) -> bool:
         """Say whether a recovery point was recorded before.
 
-        Raises: ConfigError where it could not be recorded, UnavailableError after one in doubt.
+        Raises: ConfigError where it could not be done or recorded, UnavailableError after one in
+        doubt.
         """
         if not self.leased:
             raise ConfigError("recovery points are for mode 'lease'; an atomic one has its outbox")
+        fault = fault_of_point(function, act=act, name=name, argument=ARGUMENTS[act])
+        if fault is not None:
+            raise self._refuse(fault)
         self._check_certain()
         if self._points.is_reached(name):
             raise self._refuse(TWICE.format(name=name))
         if nested:
             raise self._refuse(NESTED.format(name=name))
         return self._points.reach(name)
+
+    def _written(self, write: Callable[[str, object], T], name: str, value: object) -> T:
+        """Write the result of a point; one whose work is yet to be done refuses the request."""
+        try:
+            return write(name, value)
+        except NotDoneError as error:
+            raise self._refuse(str(error)) from error
 
     def _refuse(self, fault: str) -> ConfigError:
         """Make an error that counts, even where the handler swallows it."""

@@ -223,18 +223,18 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
 
         Raises: LeaseLostError where another copy took over, UnavailableError, ConfigError.
         """
-        _demand_blocking(call, name)
-        if not self._reach(name, nested=self._driver.is_open):
+        self._demand_blocking(call, name)
+        if not self._reach("once", name, call, nested=self._driver.is_open):
             self._point_since = monotonic()
             try:
                 value = call(self.effect_key(name))
-                _demand_result(value, name)
+                self._demand_result(value, name)
+                added, fault = self._written(self._points.of_call, name, value)
             except BaseException:
                 self._points.leave(name)
                 raise
             finally:
                 self._point_since = None
-            added, fault = self._points.of_call(name, value)
             with self._recorded(name):
                 self._driver.drive(opening())
                 self._keep(name, added)
@@ -250,8 +250,8 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
 
         Raises: LeaseLostError where another copy took over; then the change is undone. ConfigError.
         """
-        _demand_blocking(work, name)
-        if not self._reach(name, nested=self._driver.is_open):
+        self._demand_blocking(work, name)
+        if not self._reach("phase", name, work, nested=self._driver.is_open):
             self._point_since = monotonic()
             try:
                 self._change(name, work)
@@ -267,8 +267,8 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
         self._driver.drive(opening())
         try:
             value = work(self.tx)
-            _demand_result(value, name)
-            added = {name: self._points.of_phase(name, value)}
+            self._demand_result(value, name)
+            added = {name: self._written(self._points.of_phase, name, value)}
         except BaseException:
             self._driver.drive(undoing())
             raise
@@ -280,6 +280,16 @@ class Passage(BasePassage["Driver[Handle]"], Generic[Handle]):
         held = self._driver.drive(self._rules.ways.keep(self._claimed(), self._first, points))
         self._held(name, held=held)
         self._points.keep(added)
+
+    def _demand_blocking(self, function: Callable[..., object], name: str) -> None:
+        """Refuse a function that would have to be awaited, before it is called."""
+        if is_async(function):
+            raise self._refuse(ASYNC.format(name=name))
+
+    def _demand_result(self, value: object, name: str) -> None:
+        if iscoroutine(value):
+            value.close()
+            raise self._refuse(ASYNC.format(name=name))
 
 
 class Driver(BaseDriver[Store[Handle], Transaction[Handle]], Generic[Handle]):
@@ -312,15 +322,3 @@ class Driver(BaseDriver[Store[Handle], Transaction[Handle]], Generic[Handle]):
             else:
                 ending.rollback()
         return []
-
-
-def _demand_blocking(function: Callable[..., object], name: str) -> None:
-    """Refuse a function that would have to be awaited, before it is called."""
-    if is_async(function):
-        raise ConfigError(ASYNC.format(name=name))
-
-
-def _demand_result(value: object, name: str) -> None:
-    if iscoroutine(value):
-        value.close()
-        raise ConfigError(ASYNC.format(name=name))

@@ -30,9 +30,10 @@ from mailonce.client.requests import new_key
 from mailonce.client.send_fields import SendFields, plain_fields
 from mailonce.errors import ClashError, ConfigError, MailonceError, ParseError, SizeError
 from mailonce.gate.async_gate import passage_with
-from mailonce.gate.base import BasePassage, kind_of
+from mailonce.gate.base import BasePassage
 from mailonce.gate.flows.outbox import GiveUpError, Pace
 from mailonce.gate.outbox import AsyncEffect, AsyncOutbox, Effect, Outbox
+from mailonce.gate.rules.arity import kind_of
 from mailonce.gate.rules.owed_send import SEND, Recipients, check_same, owe_send, read_send
 from mailonce.gate.sql.outbox import OUTBOX, Owed
 from mailonce.gate.store_contract import AsyncStore, Store

@@ -5,7 +5,9 @@ handler changes in it afterwards changes nothing here.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from functools import partial
+from inspect import isasyncgen, isgenerator, isroutine
 from typing import Any
 
 from mailonce.errors import ConfigError
@@ -34,10 +36,18 @@ UNDONE = (
     "the change of {name!r} was undone, because what its function returned cannot be recorded: "
     "{reason}"
 )
+NOT_DONE = (
+    "the function of the recovery point {name!r} returned {what}, so that its work is not done and "
+    "nothing is recorded; {remedy}"
+)
 IN_DOUBT = (
     "whether the recovery point {name!r} was recorded is not known, so that nothing further is "
     "done for this copy; the next one knows"
 )
+
+
+class NotDoneError(ConfigError):
+    """The function of a recovery point returned before its work was done."""
 
 
 class Points:
@@ -77,10 +87,11 @@ class Points:
     def written(self, name: str, value: object) -> str:
         """Write the result of a point as JSON.
 
-        Raises: ConfigError where that is none, or too much.
+        Raises: ConfigError where that is none, or too much; NotDoneError where it shows that the
+        work was not done.
         """
         try:
-            text = json.dumps(value)
+            text = json.dumps(value, default=partial(_refuse, name))
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(
                 f"it is a {type(value).__name__}, which is no JSON or holds something that is "
@@ -94,9 +105,14 @@ class Points:
         return text
 
     def of_call(self, name: str, value: object) -> tuple[dict[str, str], ConfigError | None]:
-        """Write the result of a call that was made; where it cannot be kept, that it was made."""
+        """Write the result of a call that was made; where it cannot be kept, that it was made.
+
+        Raises: NotDoneError.
+        """
         try:
             return {name: self.written(name, value)}, None
+        except NotDoneError:
+            raise
         except ConfigError as error:
             made = ConfigError(MADE.format(name=name, reason=error))
             return {name + UNKEPT: json.dumps(str(error))}, made
@@ -108,6 +124,8 @@ class Points:
         """
         try:
             return self.written(name, value)
+        except NotDoneError:
+            raise
         except ConfigError as error:
             raise ConfigError(UNDONE.format(name=name, reason=error)) from error
 
@@ -120,3 +138,21 @@ class Points:
     def keep(self, added: Mapping[str, str]) -> None:
         """Know what was recorded."""
         self._texts.update(added)
+
+
+def _refuse(name: str, value: object) -> str:
+    """Say of what is no JSON, anywhere in a result, why: its work may be yet to be done.
+
+    Raises: NotDoneError, else TypeError.
+    """
+    if isinstance(value, Coroutine):
+        value.close()
+        what = "a coroutine that nobody awaited"
+        remedy = "write `await` before it, in an `async def`, and use AsyncGate"
+    elif isgenerator(value) or isasyncgen(value):
+        what, remedy = "a generator, which works when it is read", "return a list"
+    elif isroutine(value):
+        what, remedy = "a function that nobody called", "call it"
+    else:
+        raise TypeError(f"a {type(value).__name__} is no JSON")
+    raise NotDoneError(NOT_DONE.format(name=name, what=what, remedy=remedy))
