@@ -1,6 +1,8 @@
 """A value that could never work is refused where it is given, with what to write."""
 
 import sqlite3
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,30 @@ def test_a_mail_is_owed_on_a_connection(given: Any, tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"the connection on which your transaction is open"):
         outbox.send(given, "ann@example.net", from_="shop@example.com", subject="a", text="b")
+
+
+def circle() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"sum": Decimal("1.50")}, r"a dict that is no JSON \(.*Decimal"),
+        ({"at": datetime(2026, 7, 1, tzinfo=UTC)}, "datetime"),
+        (b"raw", r"a bytes that is no JSON"),
+        ({("a", "b"): 1}, "keys must be str"),
+        ({"share": float("nan")}, "Out of range float"),
+        (["\ud800"], "surrogates not allowed"),
+        (circle(), "Circular reference"),
+    ],
+    ids=["decimal", "time", "bytes", "key", "nan", "surrogate", "circle"],
+)
+def test_an_answer_that_is_no_json_is_refused_with_what_it_may_be(value: Any, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"`Response\.json` .*{reason}.*give texts, numbers"):
+        Response.json(201, value)
 
 
 WRONG_MAILS: dict[str, tuple[dict[str, Any], str]] = {

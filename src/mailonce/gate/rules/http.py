@@ -53,7 +53,18 @@ class Response:
 
     @classmethod
     def json(cls, status: int, value: Any, headers: Iterable[tuple[str, str]] = ()) -> "Response":
-        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        """Make a response of a value.
+
+        Raises: ConfigError where it is no JSON.
+        """
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            body = text.encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"`Response.json` was given {_named(value)} that is no JSON ({error}); give texts, "
+                "numbers, booleans, None, and lists and dicts of them"
+            ) from error
         return cls(status, body, (("content-type", "application/json"), *headers))
 
     def header(self, name: str) -> str | None:
