@@ -86,7 +86,7 @@ def test_a_failure_is_tried_again_under_the_same_key_and_then_buried(place: Plac
     assert len({owed.key for owed in seen}) == 1
     assert outbox.counts()["dead"] == 1
     assert place.query("SELECT last_error FROM webhook_outbox") == [("OSError",)]
-    assert (outbox.revive(), outbox.drain(), seen[-1].attempt) == (1, 1, 1)
+    assert (outbox.revive(), outbox.drain(), seen[-1].attempt) == (1, 0, 1)
 
 
 def test_a_worker_that_lost_its_lease_settles_nothing(place: Place) -> None:
@@ -383,7 +383,7 @@ def test_a_worker_that_meets_another_copy_comes_again_soon_and_has_lost_no_attem
 
     for _ in range(12):
         place.let_outbox_be_due()
-        assert outbox.drain() == 1
+        assert outbox.drain() == 0
     row = place.query("SELECT status, attempts, last_error FROM webhook_outbox")
     other.abandon()
     place.let_outbox_be_due()
@@ -391,6 +391,33 @@ def test_a_worker_that_meets_another_copy_comes_again_soon_and_has_lost_no_attem
 
     assert row == [("due", 0, None)]
     assert outbox.counts() == {"due": 0, "done": 1, "dead": 0}
+
+
+async def test_a_worker_counts_what_took_effect_and_not_what_failed(place: Place) -> None:
+    def fail_for_bob(owed: Owed) -> None:
+        if owed.body == b"to bob":
+            raise OSError
+
+    async def fail_for_bob_awaited(owed: Owed) -> None:
+        fail_for_bob(owed)
+
+    def lose_the_lease(owed: Owed) -> None:
+        place.let_outbox_be_due()
+        assert done.drain() == 1, owed
+
+    done = Outbox(store_of(place), {"mail": lambda _: None})
+    gate = Gate(store_of(place))
+
+    gate.run(ask("one"), owing)
+    counted = [Outbox(store_of(place), {"mail": fail_for_bob}).drain()]
+    gate.run(ask("two"), owing)
+    counted.append(await AsyncOutbox(async_store_of(place), {"mail": fail_for_bob_awaited}).drain())
+    place.query("DELETE FROM webhook_outbox")
+    gate.run(ask("three"), owing_one)
+    counted.append(Outbox(store_of(place), {"mail": lose_the_lease}).drain())
+
+    assert counted == [1, 1, 0]
+    assert done.counts() == {"due": 0, "done": 1, "dead": 0}
 
 
 def test_a_failure_is_logged_without_addresses_and_words_of_others(

@@ -125,25 +125,28 @@ class Outbox(BaseOutbox[Store[Handle], Effect], Generic[Handle]):
     awaits = False
 
     def drain(self) -> int:
-        """Do what is due and has a handler, one after the other; say how many were tried.
+        """Do what is due and has a handler, one after the other; say how many took effect.
 
-        Each is leased when its turn comes. One whose lease was half over before it could start (a
-        paused process) is not started, but due again when the lease ends.
+        What failed is logged, and due again later or given up. Each is leased when its turn comes.
+        One whose lease was half over before it could start (a paused process) is not started, but
+        due again when the lease ends.
 
         Raises: UnavailableError where the store cannot be asked; what was leased is due again
         when its lease ends.
         """
-        for tried in range(self.ways.pace.rows_max):
+        done = 0
+        for _ in range(self.ways.pace.rows_max):
             since = time.monotonic()
             owed = Driver(self._store).drive(self.ways.lease(self._handlers))
             if owed is None:
                 self._look()
-                return tried
+                break
             if self.ways.may_start(waited_s=time.monotonic() - since):
                 failure = self._try(owed)
                 self._log(owed, failure)
-                Driver(self._store).drive(self.ways.settle(owed, failure))
-        return self.ways.pace.rows_max
+                is_settled = Driver(self._store).drive(self.ways.settle(owed, failure))
+                done += is_settled and failure is None
+        return done
 
     def counts(self) -> dict[str, int]:
         """Count what is due, done and dead."""
@@ -177,25 +180,28 @@ class AsyncOutbox(BaseOutbox[AsyncStore[Handle], AsyncEffect], Generic[Handle]):
     awaits = True
 
     async def drain(self) -> int:
-        """Do what is due and has a handler, one after the other; say how many were tried.
+        """Do what is due and has a handler, one after the other; say how many took effect.
 
-        Each is leased when its turn comes. One whose lease was half over before it could start (a
-        paused process) is not started, but due again when the lease ends.
+        What failed is logged, and due again later or given up. Each is leased when its turn comes.
+        One whose lease was half over before it could start (a paused process) is not started, but
+        due again when the lease ends.
 
         Raises: UnavailableError where the store cannot be asked; what was leased is due again
         when its lease ends.
         """
-        for tried in range(self.ways.pace.rows_max):
+        done = 0
+        for _ in range(self.ways.pace.rows_max):
             since = time.monotonic()
             owed = await AsyncDriver(self._store).drive(self.ways.lease(self._handlers))
             if owed is None:
                 await self._look()
-                return tried
+                break
             if self.ways.may_start(waited_s=time.monotonic() - since):
                 failure = await self._try(owed)
                 self._log(owed, failure)
-                await AsyncDriver(self._store).drive(self.ways.settle(owed, failure))
-        return self.ways.pace.rows_max
+                is_settled = await AsyncDriver(self._store).drive(self.ways.settle(owed, failure))
+                done += is_settled and failure is None
+        return done
 
     async def counts(self) -> dict[str, int]:
         """Count what is due, done and dead."""
