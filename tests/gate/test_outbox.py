@@ -420,6 +420,34 @@ async def test_a_worker_counts_what_took_effect_and_not_what_failed(place: Place
     assert done.counts() == {"due": 0, "done": 1, "dead": 0}
 
 
+async def test_a_handler_whose_table_is_missing_is_told_which_one_and_what_to_do(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = "INSERT INTO parcels (name) VALUES ('ann@example.net')"
+
+    def work(passage: Passage[Any], _: Request) -> Response:
+        passage.tx.execute(missing)
+        return DONE
+
+    async def work_awaited(passage: AsyncPassage[Any], _: Request) -> Response:
+        await passage.tx.exec_driver_sql(missing)
+        return DONE
+
+    gate, awaited = Gate(store_of(place)), AsyncGate(async_store_of(place))
+    gate.defer(ask())
+    Outbox(store_of(place), {REQUEST: gate.finisher(work)}).drain()
+    place.let_outbox_be_due()
+    outbox = AsyncOutbox(async_store_of(place), {REQUEST: awaited.finisher(work_awaited)})
+    await outbox.drain()
+
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert all("has no table 'parcels'; make it there" in one for one in told)
+    assert all("ann@" not in one and "INSERT" not in one for one in told)
+    [(kept,)] = place.query("SELECT last_error FROM webhook_outbox")
+    assert "has no table 'parcels'" in kept
+
+
 def test_a_failure_is_logged_without_addresses_and_words_of_others(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

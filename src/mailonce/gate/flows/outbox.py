@@ -13,6 +13,7 @@ from mailonce.gate.rules.answer import Answer, Outcome
 from mailonce.gate.rules.decision import Claim
 from mailonce.gate.rules.http import Request
 from mailonce.gate.sql.outbox import OutboxSql, Owed, owed_of
+from mailonce.gate.sql.statements import absent_table
 
 # Requests that the gate itself has promised to finish.
 REQUEST = "mailonce.gate.request"
@@ -22,6 +23,10 @@ BUSY_S = 1.0
 # What waits for longer than this probably has no worker; how many of its topics are told at a time.
 OVERDUE_S = 10.0
 OVERDUE_TOPICS_MAX = 20
+ABSENT = (
+    "the database that the handler used has no table {table!r}; make it there, with the app's "
+    "migrations, or give the handler the database that has it"
+)
 
 # Of nobody; errors say to write an address like this one.
 _EXAMPLE = "name@example.com"
@@ -134,11 +139,15 @@ def _masked(address: re.Match[str]) -> str:
 def reason_of(failure: BaseException) -> str:
     """Say why an effect failed: our own errors with their sentence, others by their type alone.
 
-    Messages of outside services hold addresses and secrets.
+    Messages of outside services hold addresses and secrets. A missing table is named: its handler
+    fails until somebody makes it.
     """
     name = type(failure).__name__
     if isinstance(failure, GiveUpError):
         return str(failure)[:ERROR_CHARS_MAX]
+    table = None if isinstance(failure, MailonceError) else absent_table(failure)
+    if table is not None:
+        return f"{name}: {ABSENT.format(table=table)}"[:ERROR_CHARS_MAX]
     return (f"{name}: {failure}" if isinstance(failure, MailonceError) else name)[:ERROR_CHARS_MAX]
 
 

@@ -253,6 +253,7 @@ def record_of(rows: Sequence[Row]) -> ClaimRecord | None:
 # Errors about a missing table or column: SQLite's words, PostgreSQL's codes.
 _ABSENT_WORDS = ("no such table", "no such column", "has no column named", "does not exist")
 _ABSENT_CODES = ("42703", "42P01", "42P10")
+_ABSENT_TABLE = re.compile(r"no such table: (\S+)|relation \"([^\"]+)\" does not exist")
 # What asyncpg and SQLAlchemy say where two tasks use one connection or session.
 _IN_USE_WORDS = ("another operation is in progress", "IllegalStateChangeError")
 _ABORTED = "25P02"
@@ -273,6 +274,13 @@ def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> Mail
     if code == _ABORTED:
         return UnavailableError(f"the gate's store: {SWALLOWED}")
     return UnavailableError(f"the gate's store: {text}")
+
+
+def absent_table(error: BaseException) -> str | None:
+    """Name the table that a driver's error misses; None where the error is of another kind."""
+    cause = getattr(error, "orig", None) or error
+    match = _ABSENT_TABLE.search(str(cause).partition("\n")[0])
+    return None if match is None else match[1] or match[2]
 
 
 def checked_name(table: str) -> str:
