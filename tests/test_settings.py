@@ -172,6 +172,58 @@ def test_two_master_keys_in_one_text_are_refused_with_the_remedy(
     assert read_settings().master_key == ["new", "old, with a comma"]
 
 
+NUMBERS = {
+    "port": ("port", "port = {}", "a whole number from 0 to 65535"),
+    "smtp": ("smtp.port", "smtp.port = {}", "a whole number from 0 to 65535"),
+    "tls": ("smtp.tls_port", "smtp.tls_port = {}", "a whole number from 0 to 65535"),
+    "sender": (
+        "senders.out.port",
+        'senders.out = {{ provider = "smtp", host = "h", port = {} }}',
+        "a whole number from 1 to 65535",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", ["181000", "-1", '"no number"', "25.5", "9" * 30])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_port_that_is_none_is_told_with_its_name_and_range(
+    tmp_path: Path, name: str, wrong: str
+) -> None:
+    setting, line, takes = NUMBERS[name]
+    file = tmp_path / "mailonce.toml"
+    file.write_text(line.format(wrong))
+
+    with pytest.raises(ConfigError, match=f"`{setting}` is wrong: write {takes}; see") as refused:
+        read_settings(file)
+
+    assert "no number" not in str(refused.value)
+
+
+@pytest.mark.parametrize("wrong", ["181000", "-1", "abc", "", "8100 "])
+def test_a_port_of_a_variable_is_told_alike(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    for variable, setting in (("MAILONCE_PORT", "port"), ("MAILONCE_SMTP__PORT", "smtp.port")):
+        monkeypatch.setenv(variable, wrong)
+        if wrong == "8100 ":
+            read_settings()
+        else:
+            with pytest.raises(ConfigError, match=rf"`{setting}` is wrong: write a whole number"):
+                read_settings()
+        monkeypatch.delenv(variable)
+
+
+def test_other_numbers_are_told_with_the_limits_that_they_have(tmp_path: Path) -> None:
+    file = tmp_path / "mailonce.toml"
+    for line, takes in {
+        "facts_days = 0": "`facts_days` is wrong: write a whole number of 1 or more;",
+        "smtp.command_timeout_s = 0": "write a number above 0;",
+        'routes.a = { url = "https://a.example", timeout_s = 61 }': "a number above 0, 60 at most;",
+        "routes.a.waits_s = [-1]": "`routes.a.waits_s.0` is wrong: input should be greater",
+    }.items():
+        file.write_text(line)
+        with pytest.raises(ConfigError, match=re.escape(takes)):
+            read_settings(file)
+
+
 @pytest.mark.parametrize("name", ["MAILONCE_ROLES", "MAILONCE_NET__TRUSTED_PROXIES"])
 def test_a_list_in_a_variable_that_is_no_json_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, name: str
