@@ -172,6 +172,32 @@ def test_two_master_keys_in_one_text_are_refused_with_the_remedy(
     assert read_settings().master_key == ["new", "old, with a comma"]
 
 
+@pytest.mark.parametrize("key", ["new\nold", "new\n", '["new\\r\\n", "old"]'])
+def test_a_master_key_of_two_lines_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", key)
+    with pytest.raises(ConfigError, match="`master_key` is wrong: it has a line break") as refused:
+        read_settings()
+    assert '\'["new", "old"]\'' in str(refused.value)
+
+    monkeypatch.setenv("MAILONCE_MASTER_KEY", '["new", "old\\n"]')
+    assert read_settings().master_key == ["new", "old\n"], "what it sealed can be read"
+
+
+def test_an_admin_key_and_a_password_have_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key = "a-long-admin-key\nof-two-lines"
+    with pytest.raises(ConfigError, match="`admin_key` is wrong: it has a line break") as refused:
+        read_settings(admin_key=key)
+    assert "two-lines" not in str(refused.value)
+
+    monkeypatch.setenv("MAILONCE_SMTP__USERS", '{"ann": "pass\\nword"}')
+    with pytest.raises(ConfigError, match="the password of 'ann' has a line break"):
+        read_settings(smtp={"certificate": tmp_path / "chain.pem"})
+
+
 NUMBERS = {
     "port": ("port", "port = {}", "a whole number from 0 to 65535"),
     "smtp": ("smtp.port", "smtp.port = {}", "a whole number from 0 to 65535"),

@@ -31,6 +31,9 @@ def test_a_secret_is_a_text(make: Any) -> None:
         make(SECRET.encode())
     with pytest.raises(ConfigError, match=r"and not list; write several one after the other"):
         make([SECRET])
+    for lines in (SECRET + "\n", f"{SECRET}\r\n{SECRET}"):
+        with pytest.raises(ConfigError, match=r"a secret has a line break.* `\.strip\(\)`"):
+            make(lines)
 
 
 @pytest.mark.parametrize("make", [mailonce, standard_webhooks, mailwebhook])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from mailonce.core.arrivals.arrival import Arrival
 from mailonce.core.arrivals.provider import Refused, Verdict
 from mailonce.core.arrivals.source import Source
+from mailonce.core.one_line import is_one_line
 from mailonce.core.signatures import standard_webhooks as standard
 from mailonce.core.signatures import timed_signature
 from mailonce.errors import ConfigError
@@ -108,6 +109,11 @@ def _source(secrets: tuple[str, ...], public_keys: tuple[str, ...], freshness_s:
             raise ConfigError(
                 f"a secret is a text, and not {type(secret).__name__}; give it as its sender shows "
                 "it (bytes: `.decode()`)"
+            )
+        if not is_one_line(secret):
+            raise ConfigError(
+                "a secret has a line break, which a sender's never has; take it out (of a file: "
+                "`.strip()`), and write several one after the other, as in `mailonce(new, old)`"
             )
     return Source(
         id="gate",

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from mailonce.core.empty_secret import is_empty
+from mailonce.core.one_line import is_one_line
 from mailonce.errors import ConfigError
 from mailonce.settings.base_url import is_base_url
 from mailonce.settings.expectations import ExpectationSettings
@@ -215,6 +216,8 @@ class Settings(_FileSettings):
     def _can_be_seen(cls, value: str | None) -> str | None:
         if value is not None and is_empty(value):
             raise ValueError("it is empty; write a key, or leave the setting out")
+        if value is not None and not is_one_line(value):
+            raise ValueError("it has a line break; write it on one line")
         return value
 
     @field_validator("master_key")
@@ -224,6 +227,12 @@ class Settings(_FileSettings):
         # The first one encrypts; an old one may be empty, so that what it sealed can be read.
         if keys and is_empty(keys[0]):
             raise ValueError("it is empty; write a key, or leave the setting out to have one made")
+        if keys and not is_one_line(keys[0]):
+            raise ValueError(
+                "it has a line break; write it on one line, and several keys as a list, in a "
+                'variable as MAILONCE_MASTER_KEY=\'["new", "old"]\'; there a key that was used '
+                'with its line break is "old\\n"'
+            )
         if isinstance(value, str) and "," in value:
             raise ValueError(
                 "it has a comma; write several keys as a list, in a variable as "

@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from mailonce.core.empty_secret import is_empty
+from mailonce.core.one_line import is_one_line
 from mailonce.settings.part import SettingsPart
 
 PORT = 2525
@@ -111,6 +112,8 @@ class SmtpSettings(SettingsPart):
         for name, password in value.items():
             if is_empty(password):
                 raise ValueError(f"the password of {name[:80]!r} is empty; write one")
+            if not is_one_line(password):
+                raise ValueError(f"the password of {name[:80]!r} has a line break; take it out")
         return value
 
     @model_validator(mode="after")

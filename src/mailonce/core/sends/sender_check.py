@@ -44,7 +44,7 @@ def troubles_of_sender(sender: Sender, sending: Sending) -> Iterator[str]:
         texts = value if isinstance(value, tuple) else (value,)
         if not all(map(_PRINTABLE.fullmatch, texts)):
             shown = _NAMES.get(name, name)
-            yield f"`{shown}` has a space or a character that is not ASCII; correct it"
+            yield f"`{shown}` has a space, a line break or what is not ASCII; correct it"
     if any(ord(one) < 32 or ord(one) == 127 for one in sender.password):
         yield "`password` has a line break or control character; correct it"
     if not _HOST.fullmatch(sender.host):

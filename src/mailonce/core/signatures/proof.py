@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from mailonce.core.arrivals.arrival import Arrival, query_token
 from mailonce.core.arrivals.provider import Refused
 from mailonce.core.arrivals.source import Source
+from mailonce.core.one_line import setting_of_lines
 from mailonce.core.signatures.hmac_signature import same_text
 from mailonce.errors import ConfigError
 
@@ -44,6 +45,12 @@ def check(source: Source, arrival: Arrival) -> Refused | None:
 
 def fault_of(source: Source) -> str | None:
     """Say in one sentence which proof is not of its form, or None."""
+    setting = setting_of_lines(source)
+    if setting is not None:
+        return (
+            f"`{setting}` has a line break, which a provider's never has; write each value on one "
+            "line, and several as a list"
+        )
     if not all(":" in pair for pair in source.basic):
         return "'basic' is user:password, with a colon between them"
     for header in source.headers:
