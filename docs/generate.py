@@ -94,7 +94,7 @@ def settings_page() -> str:
         "`master_key`) and for limits and rules. A wrong setting stops it, too.", "",
         "## Top level", "", *rows(Settings), "",
         "## `[sources.NAME]`", "",
-        "Each source is reachable at `POST /in/NAME` (and `/in/NAME/TOKEN` where a token is set).", "",
+        "Each source is reachable at `POST /in/NAME` (and `/in/NAME/TOKEN` where a token is set). Commands show TOKEN in its place.", "",
         "A source, route or sender that you take out of the file is **switched off** at the next start or reload: each logs",
         "`not_in_file_switched_off`, and `source list` and `doctor` show it. Nothing is lost at once: webhooks are answered with the code on",
         "which their provider sends them again (503 for most) and counted as refusals, deliveries and mails wait. Put it back and it is on",

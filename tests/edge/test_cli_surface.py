@@ -386,3 +386,25 @@ def test_what_cannot_be_undone_takes_yes() -> None:
 
     assert len(found) >= 9, found
     assert [path for path, options in found.items() if "--yes" not in options] == []
+
+
+def test_the_url_of_a_source_with_a_token_has_a_place_for_it(shell: Shell) -> None:
+    shell.env["MAILONCE_PUBLIC_URL"] = "https://hooks.example.com"
+    with shell.serving():
+        added = shell.ok("source", "add", "pm", "--provider", "postmark", "--token", "t0p-s3cret")
+        shell.ok("source", "add", "bare", "--provider", "postmark", "--basic", "hook:word")
+        listed = shell.ok("source", "list")
+        shown, bare = shell.ok("source", "show", "pm"), shell.ok("source", "show", "bare")
+        as_json = shell.ok("source", "show", "pm", "--json")
+
+    url = "https://hooks.example.com/in/pm/TOKEN"
+    assert f"point the webhook at {url}\n" in added.out.replace("at\n", "at ")
+    assert url in listed.out
+    assert "https://hooks.example.com/in/bare/TOKEN" not in listed.out
+    assert url in shown.out
+    for answer in (listed, shown):
+        assert "is kept encrypted and never shown" in " ".join(answer.out.split())
+    assert "`mailonce source set pm --token -`" in " ".join(shown.out.split())
+    assert "TOKEN" not in bare.out
+    assert as_json.json["url"] == "https://hooks.example.com/in/pm"
+    assert all("t0p-s3cret" not in one.out for one in (added, listed, shown, as_json))

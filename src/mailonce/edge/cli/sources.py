@@ -28,6 +28,13 @@ EMPTY = (
     "--public-key …[/bold]"
 )
 
+# What stands in a URL for the source's token, which the server does not give away.
+URL_HINT = (
+    "TOKEN in a URL stands for the source's token (which may come as `Authorization: Bearer TOKEN` "
+    "as well). It is kept encrypted and never shown: take it from where it was given, such as "
+    "mailonce.toml or the provider's page, or give a new one: `mailonce source set NAME --token -`"
+)
+
 SourceName = Annotated[str, typer.Argument(metavar="NAME", help="its name, or its id")]
 Several = list[str] | None
 # Each may be written as @FILE, or - to be asked for: an argument stays in the shell's history.
@@ -87,7 +94,10 @@ async def add(
     }
     made = await client.post("sources", body=body)
     if not show.answer(made):
-        show.say(f"source [bold]{name}[/bold] is ready; point the webhook at {made['url']}")
+        url = with_token(made)["url"]
+        show.say(f"source [bold]{name}[/bold] is ready; point the webhook at {url}")
+        if made["tokens"]:
+            show.say("write the token that you gave in place of TOKEN")
         if made["url"].startswith("/"):
             show.say("set `public_url` to see the whole URL, as in https://hooks.example.com/in/…")
 
@@ -95,14 +105,25 @@ async def add(
 @api_command(app, "list")
 async def list_(client: ApiSession, show: Show) -> None:
     """List the sources."""
-    show.page(await client.get("sources"), COLUMNS, empty=EMPTY)
+    page = await client.get("sources")
+    if show.answer(page):
+        return
+    sources = [with_token(one) for one in page["data"]]
+    show.page({**page, "data": sources}, COLUMNS, empty=EMPTY)
+    if any(one["tokens"] for one in sources):
+        show.say(f"[dim]{URL_HINT}[/dim]")
 
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, name: SourceName) -> None:
     """Show a source; of its secrets, how many there are."""
     source = await client.get("sources", name)
-    show.fields(source, [name for name in named_first(source) if name not in NOT_SHOWN])
+    if show.answer(source):
+        return
+    fields = [name for name in named_first(source) if name not in NOT_SHOWN]
+    show.fields(with_token(source), fields)
+    if source["tokens"]:
+        show.say(f"[dim]{URL_HINT.replace('NAME', source['name'])}[/dim]")
 
 
 @api_command(app, "set")
@@ -178,6 +199,11 @@ async def remove(client: ApiSession, show: Show, name: SourceName, *, yes: Yes =
                 "`mailonce dead retry ID --as NAME`, or dismiss them[/yellow]"
             )
         warn_of_file(show, "source", source)
+
+
+def with_token(source: dict[str, Any]) -> dict[str, Any]:
+    """Give a source with its URL as a provider needs it, with a place for the token."""
+    return {**source, "url": f"{source['url']}/TOKEN"} if source["tokens"] else source
 
 
 def _proofs(

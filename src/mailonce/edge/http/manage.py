@@ -78,7 +78,10 @@ async def list_sources(service: TheService, caller: Reader) -> dict[str, Any]:
 
 @router.post("/sources", status_code=201, tags=["sources"], summary="Make a source")
 async def make_source(new: NewSource, service: TheService, caller: Writer) -> dict[str, Any]:
-    """Then point the provider's webhook at its `url`: whole where `public_url` is set."""
+    """Then point the provider's webhook at its `url`: whole where `public_url` is set.
+
+    Where the source has a token, append it: `/in/NAME/TOKEN`.
+    """
     return _shown(await service.manage.sources.make(caller, new.name, new), service.public_url)
 
 
