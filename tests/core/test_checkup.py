@@ -106,6 +106,22 @@ def test_a_source_must_be_installed_readable_and_proven() -> None:
     assert bad(checkup.of_sources(sources[:1])) == []
 
 
+def test_secrets_that_no_master_key_opens_are_one_finding_for_each_noun() -> None:
+    sealed = [make_source(name=f"s{number}", opens=False) for number in range(7)]
+    others = [("route", "crm"), ("sender", "out"), ("route", "erp")]
+
+    [one] = checkup.of_sources([make_source(), sealed[0]])
+    [many] = checkup.of_sources([make_source(), *sealed])
+    routes, sender = checkup.of_unreadable(others)
+
+    assert (one.check, one.detail) == ("source s0", "its secrets cannot be opened")
+    assert (many.check, many.level) == ("sources", Level.FAIL)
+    assert many.detail == "the secrets of 7 (s0, s1, s2, s3, s4 and 2 more) cannot be opened"
+    assert (routes.check, sender.check) == ("routes", "sender out")
+    assert routes.detail.startswith("the secrets of 2 (crm, erp) cannot be opened; its")
+    assert all(one.advice.startswith("set master_key") for one in (many, routes, sender))
+
+
 def test_tomorrow_needs_room() -> None:
     assert checkup.of_days([]).level is Level.OK
     assert checkup.of_days(["events_20000"]).level is Level.FAIL

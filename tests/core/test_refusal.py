@@ -25,7 +25,8 @@ def reasons() -> Iterator[str]:
 
 
 def test_each_reason_for_which_something_is_refused_has_advice() -> None:
-    known = {*reasons(), refusal.TOO_LARGE, refusal.NO_SOURCE, refusal.NO_SOURCE_PATH}
+    unknown = {refusal.NO_SOURCE, refusal.NO_SOURCE_PATH, refusal.NO_SOURCE_THEN}
+    known = {*reasons(), *unknown, refusal.TOO_LARGE}
 
     assert len(known) > 25
     assert known - refusal.ADVICE.keys() == set()

@@ -229,6 +229,9 @@ def test_a_source_that_refuses_and_a_wrong_url_are_named_with_what_to_do(shell: 
     later = shell.run("doctor")
     shell.ok("source", "remove", "main", "--yes")
     removed = shell.run("doctor")
+    shell.ok("source", "add", "mian", "--provider", "postmark", "--basic", "hook:word")
+    put_back = shell.run("doctor", "--json").json["data"]
+    listed = shell.ok("refusals", "--json").json["data"]
 
     assert {answer.status_code for answer in wrong} == {401}
     counts: Counter[tuple[str, int]] = Counter()
@@ -247,6 +250,12 @@ def test_a_source_that_refuses_and_a_wrong_url_are_named_with_what_to_do(shell: 
     assert "mailonce source set main --basic -" in " ".join(later.out.split())
     assert "(unknown) mian" in removed.out
     assert "wrong password" not in removed.out, "nothing can be done about a source that is gone"
+    assert all("(unknown)" not in one["check"] for one in put_back)
+    [then] = [one for one in put_back if one["check"] == "source mian"]
+    assert then["detail"].startswith("1 refused in the last hour: no source had this name then (1)")
+    assert then["advice"].startswith("there is nothing to correct: the source is there now")
+    [mian] = [one for one in listed if one["status"] == 404]
+    assert mian["advice"].startswith("there is nothing to correct: the source is there now")
 
 
 def test_secrets_that_do_not_open_are_found(shell: Shell) -> None:

@@ -1,7 +1,7 @@
 """Examine a running installation: gather what `core.checkup` judges."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from mailonce import providers
@@ -15,7 +15,7 @@ from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
 from mailonce.core.signatures import proof
-from mailonce.core.signatures.refusal import UNKNOWN
+from mailonce.core.signatures.refusal import NO_SOURCE_THEN, UNKNOWN
 from mailonce.core.signatures.sealing import Sealer
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
 from mailonce.store import sealed_values
@@ -27,8 +27,8 @@ from mailonce.store.ledger import dead_letters, origins, refusals, source_minute
 from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
-from mailonce.views.origins import Origins, source_name
-from mailonce.views.refusals import SourceVariables, advice_for
+from mailonce.views.origins import Origins
+from mailonce.views.refusals import SourceVariables, advice_for, made_since
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -215,29 +215,18 @@ async def examine_sources(
 
     def work(tx: Tx) -> _RecentRefusals:
         sums = refusals.sums(tx, minute=since, limit=REFUSALS_MAX)
-        pulses = source_minutes.since(tx, sorted({one.source for one in sums}), minute=since)
-        return _RecentRefusals(origins.of_all(tx), sources.ids_in_file(tx), sums, pulses)
+        known = origins.of_all(tx)
+        ids = {source.id for one in sums if (source := _source_now(known, one)) is not None}
+        pulses = source_minutes.since(tx, sorted(ids), minute=since)
+        return _RecentRefusals(known, sources.ids_in_file(tx), sums, pulses)
 
     known, in_file, sums, pulses = await database.read(work)
     standing = [SourceAlarm(known[id_].name, kind) for id_, kind in alarms if id_ in known]
     recent = [
-        RecentRefusal(
-            name=name or one.source,
-            reason=one.reason,
-            count=one.times,
-            advice=advice_for(
-                one.reason,
-                known.get(one.source),
-                is_in_file=one.source in in_file,
-                variables=variables,
-            ),
-            is_known=name is not None,
-            last_minute=one.last_minute,
-            pulses=pulses.get(one.source, ()),
-        )
+        _recent_refusal(one, _source_now(known, one), in_file, variables, pulses)
         for one in sums
         # Nothing can be done about a source that was removed.
-        if (name := source_name(known, one.source)) or one.source.startswith(UNKNOWN)
+        if one.source in known or one.source.startswith(UNKNOWN)
     ]
     return [*source_trouble.of_alarms(standing), *source_trouble.of_refusals(recent)]
 
@@ -257,6 +246,32 @@ async def examine_mx(
         return of_mx(domain, records, hostname=hostname)
 
     return list(await asyncio.gather(*(look(one.domain) for one in known)))
+
+
+def _source_now(known: Origins, refused: RefusalSum) -> Source | None:
+    """Give the source that was refused, or the one that has its name now."""
+    return known.get(refused.source) or made_since(known, refused.source, refused.reason)
+
+
+def _recent_refusal(
+    refused: RefusalSum,
+    source: Source | None,
+    in_file: Collection[str],
+    variables: SourceVariables | None,
+    pulses: Mapping[str, Sequence[Pulse]],
+) -> RecentRefusal:
+    id_ = refused.source if source is None else source.id
+    is_known = id_ == refused.source and source is not None
+    reason = refused.reason if is_known or source is None else NO_SOURCE_THEN
+    return RecentRefusal(
+        name=id_ if source is None else source.name,
+        reason=reason,
+        count=refused.times,
+        advice=advice_for(reason, source, is_in_file=id_ in in_file, variables=variables),
+        is_known=is_known,
+        last_minute=refused.last_minute,
+        pulses=pulses.get(id_, ()),
+    )
 
 
 def _state(source: Source, workspace: str) -> SourceState:

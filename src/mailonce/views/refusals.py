@@ -9,9 +9,18 @@ from mailonce import providers
 from mailonce.core.arrivals.provider import Codes, Provider
 from mailonce.core.arrivals.source import Source
 from mailonce.core.moment import moment
-from mailonce.core.signatures.refusal import PATH, UNKNOWN, advice_of, code_of, is_final
+from mailonce.core.signatures.refusal import (
+    NO_SOURCE,
+    NO_SOURCE_THEN,
+    PATH,
+    UNKNOWN,
+    advice_of,
+    code_of,
+    is_final,
+)
 from mailonce.errors import MissingError
 from mailonce.store.configuration import sources
+from mailonce.store.configuration.workspaces import DEFAULT
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import origins, refusals
 from mailonce.store.ledger.refusals import RefusalCount, RefusalPosition
@@ -117,6 +126,18 @@ def advice_for(
     )
 
 
+def made_since(origins: Origins, source: str, reason: str) -> Source | None:
+    """Give the source that has the name now for which something came when no source had it."""
+    if reason != NO_SOURCE:
+        return None
+    name = source.removeprefix(UNKNOWN).strip()
+    return next((one for one in origins.values() if _is_posted_to(one, name)), None)
+
+
+def _is_posted_to(source: Source, name: str) -> bool:
+    return name == source.id or (source.workspace == DEFAULT and name == source.name)
+
+
 def _provider_of(source: Source | None) -> Provider | None:
     return None if source is None else providers.find(source.provider)
 
@@ -124,7 +145,8 @@ def _provider_of(source: Source | None) -> Provider | None:
 def _refusal_json(
     row: RefusalCount, known: Origins, *, is_in_file: bool, variables: SourceVariables | None
 ) -> RefusalJson:
-    source = known.get(row.source)
+    now = made_since(known, row.source, row.reason)
+    source, reason = (known.get(row.source), row.reason) if now is None else (now, NO_SOURCE_THEN)
     provider = _provider_of(source)
     headers: dict[str, str] = orjson.loads(row.headers) if row.headers else {}
     codes = Codes() if provider is None else provider.codes
@@ -134,7 +156,7 @@ def _refusal_json(
         "reason": row.reason,
         "status": code_of(row.reason, codes),
         "retried": None if provider is None else not is_final(row.reason, provider),
-        "advice": advice_for(row.reason, source, is_in_file=is_in_file, variables=variables),
+        "advice": advice_for(reason, source, is_in_file=is_in_file, variables=variables),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

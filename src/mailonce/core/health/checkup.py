@@ -10,6 +10,8 @@ SKEW_WARN_MS = 2_000
 SKEW_FAIL_MS = 30_000
 POSTGRES_MIN = 14
 MASTER_KEY_CHARS_MIN = 32
+# How many names one finding has.
+NAMES_MAX = 5
 SHORT_KEY_ADVICE = (
     "make one with `openssl rand -hex 32`, and put it in front of the old one: "
     'MAILONCE_MASTER_KEY=\'["new", "old"]\''
@@ -187,6 +189,7 @@ def of_sources(sources: Sequence[SourceState], *, in_file: int = 0) -> list[Find
     `in_file`: how many the settings file has, of which the database may not know yet.
     """
     findings: list[Finding] = []
+    closed: list[str] = []
     for source in sources:
         place = f"source {source.name}"
         if source.horizon_s is None:
@@ -194,11 +197,12 @@ def of_sources(sources: Sequence[SourceState], *, in_file: int = 0) -> list[Find
             detail = f"provider {source.provider!r} is not installed"
             findings.append(Finding(place, Level.FAIL, detail, advice))
         elif not source.opens:
-            advice = "set master_key to the one it was sealed with, or set its secrets anew"
-            findings.append(Finding(place, Level.FAIL, "its secrets cannot be opened", advice))
+            closed.append(source.name)
         elif not source.proven:
             advice = "give it a secret, basic, token, header or allow_ips"
             findings.append(Finding(place, Level.WARN, "takes what nothing proves", advice))
+    findings += _unreadable("source", closed, "", "set its secrets anew")
+    findings.sort(key=lambda one: one.level is Level.WARN)
     if findings:
         return findings
     if in_file and not sources:
@@ -324,16 +328,27 @@ def of_key_rotation(needed: int, *, has_older: bool) -> list[Finding]:
 
 def of_unreadable(records: Iterable[tuple[str, str]]) -> list[Finding]:
     """Name the routes and senders, by noun and name, whose secrets no master key opens."""
-    advice = "set master_key to the one it was sealed with, or make it again"
+    names: dict[str, list[str]] = {}
+    for noun, name in records:
+        names.setdefault(noun, []).append(name)
     return [
-        Finding(
-            f"{noun} {name}",
-            Level.FAIL,
-            f"its secrets cannot be opened; {_WHILE_DOWN[noun]}",
-            advice,
-        )
-        for noun, name in records
+        finding
+        for noun, some in names.items()
+        for finding in _unreadable(noun, some, f"; {_WHILE_DOWN[noun]}", "make it again")
     ]
+
+
+def _unreadable(noun: str, names: Sequence[str], then: str, remedy: str) -> list[Finding]:
+    """Say once, however many of one noun there are, that no master key opens their secrets."""
+    if not names:
+        return []
+    place, whose = f"{noun} {names[0]}", "its secrets"
+    if len(names) > 1:
+        more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
+        place = f"{noun}s"
+        whose = f"the secrets of {len(names):,} ({', '.join(names[:NAMES_MAX])}{more})"
+    advice = f"set master_key to the one that sealed them, or {remedy}"
+    return [Finding(place, Level.FAIL, f"{whose} cannot be opened{then}", advice)]
 
 
 def of_no_master_key(folder: str, *, has_secrets: bool) -> Finding:

@@ -12,6 +12,8 @@ SWITCHED_OFF = "the source is switched off"
 EMPTY_SECRET = "the source has an empty secret"  # noqa: S105
 NO_SOURCE = "no source has this name"
 NO_SOURCE_PATH = "no source has this path"
+# What came for a name before its source was made, or while it was removed.
+NO_SOURCE_THEN = "no source had this name then"
 # Kept among the headers of a sample, under a name that no header has.
 PATH = ":path"
 # Stands for a source that does not exist, with the name in the URL behind it.
@@ -26,6 +28,7 @@ _CODES: Mapping[str, int] = {
     TOO_LARGE: 413,
     NO_SOURCE: 404,
     NO_SOURCE_PATH: 404,
+    NO_SOURCE_THEN: 404,
 }
 # Stands for the name of the source in the advice.
 _NAME = "NAME"
@@ -119,6 +122,7 @@ ADVICE: Mapping[str, str] = {
         "webhooks are posted to /in/NAME: correct the URL at the provider, or the proxy that "
         "changes its path; `mailonce source list` shows the URLs"
     ),
+    NO_SOURCE_THEN: "there is nothing to correct: the source is there now",
 }
 OTHERWISE = "see the provider's page in docs/providers/, and the sample with --json"
 
