@@ -2,6 +2,7 @@
 
 MailonceError
 ├── ConfigError        the operator must change a setting            exit 2
+│   └── TakenError     another process has the database's file open
 ├── RefusedError       the caller must change the request            HTTP 4xx
 │   ├── ParseError     not what is documented                        400
 │   ├── VerifyError    the sender, or the caller, is not verified    401
@@ -32,6 +33,10 @@ class ConfigError(MailonceError):
     """The operator must change a setting."""
 
     code = "config"
+
+
+class TakenError(ConfigError):
+    """Another process has the file of a database open, which takes one."""
 
 
 class RefusedError(MailonceError):

@@ -136,7 +136,7 @@ def test_without_its_socket_a_server_still_keeps_others_out(shell: Shell) -> Non
         done = shell.run("source", "list")
 
     assert done.code == 2
-    assert "another mailonce process has mailonce.db open; stop it" in done.err
+    assert "another mailonce process has mailonce.db open; stop it (process " in done.err
 
 
 def test_a_wrong_key_is_refused_in_one_sentence(served: tuple[Shell, str]) -> None:

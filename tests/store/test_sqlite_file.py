@@ -1,5 +1,6 @@
 """The file of a SQLite database: who may read it, and the copy that a migration leaves."""
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,11 +12,10 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine
 
-from mailonce.errors import UnavailableError
+from mailonce.errors import TakenError, UnavailableError
 from mailonce.store.database import open_database
 from mailonce.store.dialects.sqlite import file as sqlite_file
 from mailonce.store.dialects.sqlite.database import JOBS_PER_CHECKPOINT
-from mailonce.store.dialects.sqlite.file import TakenError
 
 OLDER = "0003"
 
@@ -26,7 +26,7 @@ async def test_a_second_process_is_kept_out_by_whatever_name(tmp_path: Path) -> 
     link.symlink_to(path)
     database = await open_database(f"sqlite:///{path}")
     try:
-        with pytest.raises(TakenError):
+        with pytest.raises(TakenError, match=rf"stop it \(process {os.getpid()}\)"):
             await open_database(f"sqlite:///{link}")
     finally:
         await database.close()

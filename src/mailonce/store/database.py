@@ -12,13 +12,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, TakenError
 from mailonce.store.dialects.contract import DAY_MS, Database, Log
 from mailonce.store.dialects.postgres.database import PostgresDatabase
 from mailonce.store.dialects.postgres.errors import UNREACHABLE, refused_start
 from mailonce.store.dialects.postgres.session import PostgresServer
 from mailonce.store.dialects.sqlite.database import SqliteDatabase
-from mailonce.store.dialects.sqlite.file import SqliteLog, TakenError, check_opens
+from mailonce.store.dialects.sqlite.file import SqliteLog, check_opens
 from mailonce.store.schema.ledger_rows import KINDS as LEDGER_KINDS
 from mailonce.store.schema.mail_rows import MAIL_KINDS
 from mailonce.store.schema.row_kind import RowKind

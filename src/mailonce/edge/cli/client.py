@@ -5,15 +5,17 @@ command does one thing however it is run. The settings say where the database is
 what the file would change in it waits for a server.
 """
 
+import asyncio
 import os
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -33,13 +35,20 @@ from mailonce.errors import (
     MailonceError,
     MissingError,
     RefusedError,
+    TakenError,
     UnavailableError,
 )
 from mailonce.settings import Settings, read_net_settings, read_settings
 from mailonce.tls import client_context, tls_fault
 
+if TYPE_CHECKING:
+    from mailonce.service import Service
+
 # Pruning answers when it is done; everything else is quick.
 ANSWER_TIMEOUT_S = 300
+# How long a command waits for another one that has the database, and how often it looks.
+TAKEN_WAIT_S = 5.0
+TAKEN_LOOK_S = 0.1
 # What the API gives at a time.
 PAGE_ROWS_MAX = 1000
 
@@ -220,26 +229,29 @@ async def open_client(target: ServerAddress) -> AsyncIterator[ApiSession]:
             "(the key of a send is --idempotency-key)"
         )
     settings = target.settings()
-    path = find_socket(settings.data_dir)
-    if path is not None:
-        with socket_name(path) as name:
+    server: Path | Service | None = find_socket(settings.data_dir)
+    is_new = False
+    if server is None:
+        if target.needs_server:
+            raise RefusedError(
+                f"no server with an HTTP door runs in {str(settings.data_dir)!r}, so nothing was "
+                "changed; a worker or an SMTP door reads its settings again at SIGHUP (`kill -HUP "
+                "PID`), or say with --data-dir, --config or --url where your server runs"
+            )
+        is_new = not await has_database(settings, creates=target.creates)
+        if is_new and sys.stdin.isatty() and sys.stdout.isatty():
+            # Whoever stands in the wrong folder would look for it in vain beside their server.
+            typer.confirm(f"There is no database {place_of(settings)}; make a new one?", abort=True)
+        server, is_new = await _build_when_free(settings, is_new=is_new)
+    if isinstance(server, Path):
+        with socket_name(server) as name:
             # A socket has no TLS, and reading the certificates takes longer than asking.
             transport = httpx.AsyncHTTPTransport(uds=name, verify=False)
             async with _http("http://mailonce", headers, timeout, transport) as http:
-                yield ApiSession(http, str(path))
+                yield ApiSession(http, str(server))
         return
-    if target.needs_server:
-        raise RefusedError(
-            f"no server with an HTTP door runs in {str(settings.data_dir)!r}, so nothing was "
-            "changed; a worker or an SMTP door reads its settings again at SIGHUP (`kill -HUP PID`)"
-            ", or say with --data-dir, --config or --url where your server runs"
-        )
-    is_new = not await has_database(settings, creates=target.creates)
-    if is_new and sys.stdin.isatty() and sys.stdout.isatty():
-        # Whoever stands in the wrong folder would look for it in vain beside their server.
-        typer.confirm(f"There is no database {place_of(settings)}; make a new one?", abort=True)
     async with (
-        _in_process(settings, is_new=is_new) as local,
+        _in_process(server, is_new=is_new) as local,
         _http("http://mailonce", headers, timeout, local.transport) as http,
     ):
         if is_new:
@@ -270,17 +282,37 @@ class _OwnService:
     has_workers: bool
 
 
-@asynccontextmanager
-async def _in_process(settings: Settings, *, is_new: bool) -> AsyncIterator[_OwnService]:
+async def _build_when_free(settings: Settings, *, is_new: bool) -> "tuple[Path | Service, bool]":
+    """Build the service, once no other command has the database; or find the server that began.
+
+    Says as well whether the database is still new: the other command may have made it.
+    Raises: TakenError where it is not free in time.
+    """
     # Only a command that finds no server pays for importing one.
-    from mailonce.core.signatures.sealing import UNREADABLE  # noqa: PLC0415
-    from mailonce.edge.http.app import build_app  # noqa: PLC0415
     from mailonce.log_lines import start_logging  # noqa: PLC0415
-    from mailonce.manage.master_key import LOST_KEY_ADVICE  # noqa: PLC0415
     from mailonce.wiring import build_service  # noqa: PLC0415
 
     start_logging(json=settings.log_format == "json", level="warning")
-    service = await build_service(settings)
+    ends_s = time.monotonic() + TAKEN_WAIT_S
+    while True:
+        try:
+            return await build_service(settings), is_new
+        except TakenError:
+            if time.monotonic() > ends_s:
+                raise
+        await asyncio.sleep(TAKEN_LOOK_S)
+        path = find_socket(settings.data_dir)
+        if path is not None:
+            return path, False
+        is_new = is_new and not await has_database(settings, creates=True)
+
+
+@asynccontextmanager
+async def _in_process(service: "Service", *, is_new: bool) -> AsyncIterator[_OwnService]:
+    from mailonce.core.signatures.sealing import UNREADABLE  # noqa: PLC0415
+    from mailonce.edge.http.app import build_app  # noqa: PLC0415
+    from mailonce.manage.master_key import LOST_KEY_ADVICE  # noqa: PLC0415
+
     try:
         await service.configuration.reload()
         if service.snapshot.opens_nothing:

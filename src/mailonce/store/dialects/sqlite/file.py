@@ -1,6 +1,7 @@
 """The file of a SQLite database: locked, opened, read beside its writer, copied."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -13,13 +14,15 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, create_engine, exc
 from sqlalchemy.pool import QueuePool
 
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, TakenError
 from mailonce.store.dialects.contract import DatabaseUnavailableError
 from mailonce.store.dialects.sqlite.writer_connection import WriterConnection
 from mailonce.store.dialects.writer_thread import error_name, unavailable
 
 T = TypeVar("T")
 
+# The number of a process.
+HOLDER_BYTES_MAX = 20
 BUSY_TIMEOUT_MS = 2_000
 # Prepared statements that a connection keeps: the writer has one for each number of rows.
 STATEMENTS_KEPT = 256
@@ -38,10 +41,6 @@ _WRITES: Mapping[str, Any] = {
     # In pages, 192 MiB: the writer does it sooner, between two commits (`sqlite/database.py`).
     "wal_autocheckpoint": 48_000,
 }
-
-
-class TakenError(ConfigError):
-    """Another process has the file open."""
 
 
 class SqliteLog:
@@ -172,8 +171,16 @@ def take_lock(path: Path) -> int:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        holder = os.pread(handle, HOLDER_BYTES_MAX, 0)
         os.close(handle)
+        process = f" (process {int(holder)})" if holder.strip().isdigit() else ""
         raise TakenError(
-            f"another mailonce process has {path.name} open; stop it, or use PostgreSQL for several"
+            f"another mailonce process has {path.name} open; stop it{process}, or use PostgreSQL "
+            "for several"
         ) from error
+    # For whoever comes next and is kept out; a crash leaves it, and the next holder overwrites it.
+    with contextlib.suppress(OSError):
+        # A full disk is told by what needs it.
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, b"%d\n" % os.getpid(), 0)
     return handle
