@@ -1,5 +1,6 @@
 """The code of docs/gate.md and of the README's gate, run against real databases."""
 
+import asyncio
 import hmac
 import json
 import socket
@@ -141,6 +142,15 @@ async def test_an_async_handler_owes_an_effect_that_is_done_once(app_db: Path) -
     assert sent == [b"to ann"]
     with sqlite3.connect(app_db) as connection:
         assert connection.execute("SELECT count(*) FROM tickets").fetchone() == (1,)
+
+
+def test_an_app_is_tested_in_a_loop_of_each_test(tmp_path: Path) -> None:
+    names = run_block("gate.md | Tests | 1")
+
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        asyncio.run(names["test_a_webhook_that_comes_twice_opens_one_ticket"](folder))
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

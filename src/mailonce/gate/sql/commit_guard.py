@@ -67,6 +67,11 @@ STILL_USED = (
     "the gate's transaction; await it, or close it, before the handler answers, or owe its work "
     "with `passage.owe`"
 )
+OTHER_LOOP = (
+    "the gate's store has a connection of another event loop, and asyncpg's work in none but their "
+    "own: make the engine or pool in the loop that uses it (in tests: in a fixture of each test), "
+    "or give the engine `poolclass=NullPool`; see docs/gate.md, Tests"
+)
 SWALLOWED = (
     "a statement of the handler failed, and so PostgreSQL undid its transaction; put what may fail "
     "into a savepoint"

@@ -18,6 +18,7 @@ from mailonce.gate.rules.http import Headers, Response
 from mailonce.gate.sql.commit_guard import (
     AUTOCOMMIT,
     CONSTRAINT,
+    OTHER_LOOP,
     STILL_USED,
     SWALLOWED,
     misuse,
@@ -257,6 +258,8 @@ _ABSENT_TABLE = re.compile(r"no such table: (\S+)|relation \"([^\"]+)\" does not
 # What asyncpg and SQLAlchemy say where two tasks use one connection or session.
 _IN_USE_WORDS = ("another operation is in progress", "IllegalStateChangeError")
 _ABORTED = "25P02"
+# What asyncio says where a future, a lock or a socket is of another loop.
+_LOOP_WORDS = ("attached to a different loop", "different event loop", "Event loop is closed")
 
 
 def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> MailonceError:
@@ -266,6 +269,8 @@ def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> Mail
     if CONSTRAINT in text:
         # Nothing but the gate's own statement is committed here: it was committed by itself.
         return misuse(AUTOCOMMIT)
+    if any(word in text for word in _LOOP_WORDS):
+        return misuse(OTHER_LOOP)
     if any(word in text for word in _IN_USE_WORDS):
         return misuse(STILL_USED)
     code = getattr(cause, "sqlstate", None) or getattr(cause.__cause__, "sqlstate", None)
@@ -274,6 +279,11 @@ def unavailable(error: BaseException, *, make_tables: str = MAKE_TABLES) -> Mail
     if code == _ABORTED:
         return UnavailableError(f"the gate's store: {SWALLOWED}")
     return UnavailableError(f"the gate's store: {text}")
+
+
+def is_of_other_loop(error: BaseException) -> bool:
+    """Say whether asyncio refused what belongs to another event loop."""
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _LOOP_WORDS)
 
 
 def absent_table(error: BaseException) -> str | None:

@@ -8,7 +8,13 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from mailonce.errors import ConfigError, UnavailableError
-from mailonce.gate.sql.commit_guard import ENDED, NO_TRANSACTION, misuse, refuse_text
+from mailonce.gate.sql.commit_guard import (
+    ENDED,
+    NO_TRANSACTION,
+    OTHER_LOOP,
+    misuse,
+    refuse_text,
+)
 from mailonce.gate.sql.script import NO_ROW, Scripts, committed, rows_of, whole
 from mailonce.gate.sql.statements import TABLE, Row, Sql, Statement, numbered, unavailable
 
@@ -59,6 +65,8 @@ class AsyncpgStore:
         """
         del write
         pool = self._find_pool()
+        if getattr(pool, "_loop", None) not in (None, asyncio.get_running_loop()):
+            raise misuse(OTHER_LOOP)
         try:
             # Not `acquire(timeout=…)`, which costs a task of its own.
             async with asyncio.timeout(self._acquire_s):

@@ -1,5 +1,6 @@
 """Stores on SQLAlchemy 2: the claim is made on the app's own session or connection."""
 
+import asyncio
 from collections.abc import Callable
 from functools import lru_cache
 from threading import Lock
@@ -11,13 +12,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, a
 from sqlalchemy.orm import Session, sessionmaker
 
 from mailonce.errors import ConfigError
-from mailonce.gate.sql.commit_guard import AUTOCOMMIT, NO_TRANSACTION, STILL_USED, misuse
+from mailonce.gate.sql.commit_guard import (
+    AUTOCOMMIT,
+    NO_TRANSACTION,
+    OTHER_LOOP,
+    STILL_USED,
+    misuse,
+)
 from mailonce.gate.sql.statements import (
     TABLE,
     Row,
     Sql,
     Statement,
     formatted,
+    is_of_other_loop,
     numbered,
     pyformat,
     unavailable,
@@ -227,6 +235,7 @@ def _begin(handle: Session | Connection, guard: CommitGuard, *, immediate: bool)
         connection = handle.connection()
     else:
         connection = handle
+    _check_loop(connection)
     if connection._is_autocommit_isolation():  # noqa: SLF001 - asking the server is a round trip
         raise misuse(AUTOCOMMIT)
     if not connection.in_transaction():
@@ -236,6 +245,18 @@ def _begin(handle: Session | Connection, guard: CommitGuard, *, immediate: bool)
     guard.lent = connection.connection
     connection.info[MARK] = guard
     return connection
+
+
+def _check_loop(connection: Connection) -> None:
+    """Refuse a connection of asyncpg that another event loop made, before it is used.
+
+    It would fail in words that fit a handler which left a task behind, and stay in its pool.
+    """
+    driver = connection.connection.driver_connection
+    if type(driver).__module__ != "asyncpg.connection":
+        return
+    if driver._loop is not asyncio.get_running_loop():  # type: ignore[union-attr]  # noqa: SLF001
+        raise misuse(OTHER_LOOP)
 
 
 def _close(connection: Connection | None, guard: CommitGuard) -> None:
@@ -356,7 +377,7 @@ class _Faults:
         """Watch what follows."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, SQLAlchemyError | OSError):
+        if isinstance(error, SQLAlchemyError | OSError) or (error and is_of_other_loop(error)):
             # The statement and its parameters stay out of the log: they hold keys and bodies.
             raise unavailable(error) from error
 
