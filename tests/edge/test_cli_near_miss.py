@@ -26,6 +26,9 @@ from mailonce.errors import ConfigError
         ("dead list --type delivery", "write --kind"),
         ("source add main --type postmark", "write --provider"),
         ("serve --smtp 2525", "write --smtp-port"),
+        ("init", "mailonce serve` makes its folder, database and keys"),
+        ("--data-dir x start --port 1", "there is no command 'start'"),
+        ("migrate", "and starts the server"),
     ],
 )
 def test_an_option_of_habit_is_answered_with_the_one_that_is_meant(
@@ -35,6 +38,15 @@ def test_an_option_of_habit_is_answered_with_the_one_that_is_meant(
 
     assert done.exit_code == 2
     assert advice in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_word_that_is_no_start_is_answered_as_before() -> None:
+    for command in ("initial", "key init", "source up"):
+        done = CliRunner().invoke(app, command.split())
+
+        assert done.exit_code == 2
+        assert "No such command" in done.stderr
+        assert "serve" not in done.stderr
 
 
 def test_a_command_that_has_such_an_option_keeps_it(

@@ -82,6 +82,9 @@ MEANT: Mapping[str, tuple[str, ...]] = {
 # What is removed elsewhere is lifted here; the other way, `route lift` would remove a route.
 _LIFT = frozenset({"remove", "delete", "rm"})
 
+# How other servers are set up and started.
+_STARTS = frozenset({"init", "install", "migrate", "run", "server", "setup", "start", "up"})
+
 Work = Callable[..., Awaitable[None]]
 
 
@@ -195,6 +198,19 @@ class OptionsAnywhere(TyperGroup):
         words += ["lift"] if cmd_name in _LIFT else []
         commands = (super(OptionsAnywhere, self).get_command(ctx, word) for word in words)
         return next((command for command in commands if command is not None), None)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Name the one command that makes all and starts it, where another word is tried.
+
+        Raises: BadParameter.
+        """
+        known = self.list_commands(ctx)
+        if args and args[0] in _STARTS and args[0] not in known and "serve" in known:
+            raise typer.BadParameter(
+                f"there is no command {args[0]!r}: `{ctx.command_path} serve` makes its folder, "
+                "database and keys where they are not there yet, and starts the server"
+            )
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         moved: list[str] = []
