@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mailonce.clock import Clock
@@ -170,17 +171,28 @@ class Service:
         own = {lane: now_ms + int(in_s * 1000) for lane, in_s in known.items()}
         return {lane: at_ms for lane, at_ms in (own | others).items() if at_ms}
 
+    async def remove_route(self, caller: Caller, id_or_name: str) -> None:
+        """Remove a route, and show what was pending as dead letters at once.
+
+        Where that fails or there is very much of it, maintenance does the rest within seconds.
+        Raises: MissingError.
+        """
+        route = await self.manage.routes.remove(caller, id_or_name)
+        with suppress(UnavailableError):
+            await self.maintenance.give_up_removed(route.id)
+
     async def retry_dead_letter(
         self, caller: Caller, dead_id: str, *, source: str | None = None
-    ) -> None:
+    ) -> bool:
         """Parse and record an arrival again, with today's code, or send a delivery again.
 
-        `source`, an id or a name, stands in for a source that was removed.
+        `source`, an id or a name, stands in for a source that was removed. Says whether this did
+        it: where somebody retried it before and that is pending, nothing is changed.
         """
         read_as = None if source is None else await self.manage.sources.find(caller, source)
         known, workspace = self.snapshot.sources, caller.workspace
         again = self.reruns.retry
-        await retry(self.receiving, known, again, workspace, dead_id, read_as=read_as)
+        return await retry(self.receiving, known, again, workspace, dead_id, read_as=read_as)
 
     async def dismiss_dead_letter(self, caller: Caller, dead_id: str, *, reason: str) -> None:
         """Resolve a dead letter without trying it again; one that is resolved already stays so.

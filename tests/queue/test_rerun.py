@@ -237,17 +237,22 @@ async def test_a_letter_that_is_dismissed_while_it_is_retried_stays_closed(bench
     assert (await bench.rows())[key].state == State.DEAD
 
 
-async def test_a_dead_letter_of_a_deleted_route_is_refused(bench: Bench) -> None:
+async def test_a_dead_letter_of_a_removed_route_is_refused_and_stays_as_it_is(
+    bench: Bench,
+) -> None:
     await bench.owe(1)
     await _give_up(bench)
     [letter] = await _letters(bench)
     await bench.database.write(lambda tx: routes.remove(tx, "default", "rte_main"))
     await bench.configuration.reload()
+    parts: Any = SimpleNamespace(database=bench.database, clock=Clock())
+    before = await bench.rows()
 
-    with pytest.raises(RefusedError, match="route was deleted"):
-        await bench.reruns.retry(letter)
+    with pytest.raises(RefusedError, match="its route was removed"):
+        await retry(parts, {}, bench.reruns.retry, "default", public("dead", letter.id))
 
-    assert (await _letters(bench))[0].resolved_ms is None
+    assert await _letters(bench) == [letter], "not closed, not counted, its last error kept"
+    assert await bench.rows() == before
 
 
 async def test_a_filter_takes_what_it_names_and_a_dry_run_counts_the_same(bench: Bench) -> None:

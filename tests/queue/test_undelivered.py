@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 
+from sqlalchemy import update
+
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.moment import moment
 from mailonce.core.query import DeliveryFilter
 from mailonce.core.work.states import State
+from mailonce.store.configuration import routes
+from mailonce.store.schema.tables import DELIVERIES
 from mailonce.views.deliveries import UndeliveredJson, list_undelivered
 from mailonce.views.paging import PageQuery
 from tests.queue.conftest import Works
@@ -52,6 +56,34 @@ async def test_a_route_that_is_off_or_polled_has_no_next_attempt(works: Works) -
     assert all(one["due_at"] for one in shown["data"])
 
 
+async def test_no_attempt_is_promised_where_nothing_is_pending(works: Works) -> None:
+    failed = await works.add_route("/failed")
+    removed = await works.add_route("/removed")
+    await works.owe(1)
+    down = {failed.id: works.ledger.now_ms, removed.id: works.ledger.now_ms}
+    await works.database.write(
+        lambda tx: (
+            tx.execute(
+                update(DELIVERIES).where(DELIVERIES.c.route == failed.id).values(state=State.LEASED)
+            )
+            and None
+        )
+    )
+    await works.database.write(lambda tx: routes.remove(tx, "default", removed.id))
+
+    shown = await _undelivered(works, routes={failed.id: failed}, down=down)
+
+    assert {one["route"]: (one["pending"], one["in_progress"]) for one in shown["routes"]} == {
+        failed.id: (0, 1),
+        removed.id: (1, 0),
+    }, "what is left of a removed route is shown until it is given up"
+    for one in (*shown["data"], *shown["routes"]):
+        assert (one["next_attempt_at"], one["endpoint_down"]) == (None, False)
+    of_removed = await _undelivered(works, DeliveryFilter(route=removed.id))
+    of_nobody = await _undelivered(works, DeliveryFilter(route=removed.id), workspace="other")
+    assert (of_removed["total"], of_nobody["total"]) == (1, 0)
+
+
 async def test_rows_and_sums_are_narrowed_by_route_and_state(works: Works) -> None:
     await works.add_route("/one")
     await works.add_route("/two")
@@ -86,13 +118,14 @@ async def _undelivered(
     works: Works,
     query: DeliveryFilter | None = None,
     *,
+    workspace: str = "default",
     routes: dict[str, Route] | None = None,
     down: dict[str, int] | None = None,
 ) -> UndeliveredJson:
     return await list_undelivered(
         works.database,
-        "default",
-        routes or {},
+        workspace,
+        works.ledger.routes if routes is None else routes,
         PageQuery(50, None),
         query=query or DeliveryFilter(),
         down=down or {},

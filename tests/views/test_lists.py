@@ -13,7 +13,7 @@ from mailonce.core.ids import public
 from mailonce.core.moment import day_text
 from mailonce.core.query import ConflictFilter, CountFilter, DeadLetterFilter
 from mailonce.core.signatures.refusal import advice_of
-from mailonce.errors import MissingError
+from mailonce.errors import ClashError, MissingError
 from mailonce.pipeline.dismiss_dead_letter import dismiss
 from mailonce.store.configuration import keys
 from mailonce.store.configuration.keys import ApiKey
@@ -157,10 +157,14 @@ async def test_who_dismissed_a_dead_letter_is_kept_beside_its_last_error(ledger:
     await ledger.database.write(lambda tx: keys.revoke(tx, "key_1", now_ms=2))
     caller = Caller("default", Scope.OPERATOR, "key_1")
 
-    for reason in ("fixed by hand", "again"):
-        await dismiss(
-            ledger.database, ManualClock(ledger.now_ms), caller, public("dead", id_), reason=reason
-        )
+    async def say(reason: str) -> None:
+        clock, letter = ManualClock(ledger.now_ms), public("dead", id_)
+        await dismiss(ledger.database, clock, caller, letter, reason=reason)
+
+    for reason in ("", "fixed by hand", "fixed by hand", ""):
+        await say(reason)
+    with pytest.raises(ClashError, match=r"dismissed \(fixed by hand\), at .* is not kept$"):
+        await say("another")
 
     [letter] = (
         await list_dead_letters(

@@ -19,15 +19,14 @@ from mailonce.core.record_origin import (
 )
 from mailonce.core.signatures.sealing import UNREADABLE
 from mailonce.errors import ConfigError, RefusedError
+from mailonce.handlers import handler_id
 from mailonce.manage.managing import Change, Parts, taken_name, too_many
 from mailonce.manage.records import changed_route, route_of
 from mailonce.settings import RouteSettings
-from mailonce.store.audit import name_object, objects_of
-from mailonce.store.configuration import locks, routes, sources
+from mailonce.store.audit import name_object
+from mailonce.store.configuration import locks, removed_routes, routes, sources
 from mailonce.store.dialects.contract import Tx
 
-# The operation by which a route is deleted, as the audit log has it.
-REMOVAL = "DELETE /v1/routes/{route_id}"
 # Each route is matched against every event of its workspace.
 ROUTES_MAX = 200
 
@@ -71,21 +70,30 @@ class Routes:
             return None
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
         if route is None and not id_or_name.startswith("rte_"):
-            beginning = f"{id_or_name} (rte_"
             removed = await self.parts.database.read(
-                lambda tx: objects_of(tx, caller.workspace, REMOVAL, beginning)
+                lambda tx: removed_routes.removed_id(tx, caller.workspace, id_or_name)
             )
-            if removed:
-                return removed[0].removeprefix(f"{id_or_name} (").removesuffix(")")
+            if removed is not None:
+                return removed
             raise missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
         return id_or_name if route is None else route.id
 
     async def make(self, caller: Caller, name: str, settings: RouteSettings) -> PutRoute:
-        """Make a route; raises what `put` does."""
+        """Make a route; raises what `put` does.
+
+        Under the name of one that was removed it is that route again, with its id: what was left
+        of it, such as its dead letters, can be sent to it under the same keys.
+        """
         name_object(name)
-        id_ = public("rte", self.parts.clock.new_id())
+        id_ = await self.parts.database.read(
+            lambda tx: removed_routes.free_id(tx, caller.workspace, name)
+        )
+        if id_ is None or id_ == handler_id(caller.workspace, name):
+            id_ = public("rte", self.parts.clock.new_id())
         route = route_of(name, settings, workspace=caller.workspace, id_=id_)
-        return await self.put(route, origin=API, signing=settings.signing)
+        return await self.parts.put(
+            self.prepare(route, origin=API, signing=settings.signing, must_be_new=True)
+        )
 
     async def change(
         self, caller: Caller, id_or_name: str, settings: RouteSettings
@@ -135,6 +143,7 @@ class Routes:
         origin: str,
         signing: Signing = Signing.HMAC,
         must_exist: bool = False,
+        must_be_new: bool = False,
         allow_hosts: Iterable[str] | None = None,
     ) -> Callable[[Tx], tuple[PutRoute, bool]]:
         """Check a route, and give what puts it; that also says whether it changed anything.
@@ -153,6 +162,8 @@ class Routes:
         def work(tx: Tx) -> tuple[PutRoute, bool]:
             locks.take(tx, locks.CONFIGURATION)
             known = routes.get(tx, route.id, self.parts.sealer)
+            if known is not None and must_be_new:
+                raise taken_name("route", route.name)
             _check_place(tx, route, known, must_exist=must_exist)
             if known is not None and not route.secrets:
                 _check_readable(known)
@@ -173,12 +184,12 @@ class Routes:
 
         return work
 
-    async def remove(self, caller: Caller, id_or_name: str) -> None:
-        """Delete a route; its pending deliveries become dead letters."""
+    async def remove(self, caller: Caller, id_or_name: str) -> Route:
+        """Delete a route and give it; its pending deliveries become dead letters."""
         route = await self.find(caller, id_or_name)
-        # Nothing else says afterwards which name its deliveries and dead letters had.
-        name_object(f"{route.name} ({route.id})")
+        name_object(removed_routes.removal_of(route.name, route.id))
         await self.parts.change(lambda tx: routes.remove(tx, caller.workspace, route.id))
+        return route
 
     async def switch(self, caller: Caller, id_or_name: str, *, off: str | None) -> Route:
         """Switch a route off for a reason, or on again; events for it are kept meanwhile.

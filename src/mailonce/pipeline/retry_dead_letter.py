@@ -12,11 +12,11 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.deliveries.delivery import delivery_id
 from mailonce.core.ids import private, public
 from mailonce.core.ledger.entry import GuardBroken
-from mailonce.core.moment import moment
 from mailonce.core.text import storable
 from mailonce.core.work.lifecycle import ENDS
 from mailonce.core.work.states import State
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
+from mailonce.pipeline.dismiss_dead_letter import closed_words
 from mailonce.pipeline.parse import REASON_CHARS_MAX
 from mailonce.pipeline.receive import GUARD_BROKEN, Receiving, count, provider_of
 from mailonce.store.dialects.contract import Tx
@@ -53,36 +53,31 @@ async def retry(
     public_id: str,
     *,
     read_as: Source | None = None,
-) -> None:
-    """Try a dead letter again; it is resolved once it took effect, else the failure is counted.
+) -> bool:
+    """Try a dead letter again; it is resolved once it took effect. Say whether we did that.
+
+    Where an arrival still cannot be read, that is counted; a delivery that cannot be sent again
+    stays as it is.
 
     A crash between the two leaves it open, and trying again finds copies. `read_as` is a source of
     the same workspace that stands in for one that was removed. A letter whose retry is still
-    pending stays as it is: whoever lost the answer may ask again.
-    Raises: MissingError, ClashError where it is closed, RefusedError with the reason that the
-    letter keeps, UnavailableError.
+    pending stays as it is: whoever lost the answer may ask again, and is told that it was not them.
+    Raises: MissingError, ClashError where it is closed, RefusedError with the reason, which the
+    letter of an arrival keeps, UnavailableError.
     """
-    id_ = private("dead", public_id)
     letter, later = await _read(parts, workspace, public_id)
     if letter.resolved_ms is None:
-        try:
-            if letter.kind != "delivery":
-                await _record_again(parts, sources.get(letter.source), letter, read_as=read_as)
-                return
-            if await redeliver(letter):
-                return
-        except RefusedError as error:
-            reason = storable(str(error), chars_max=REASON_CHARS_MAX)
-            now_ms = parts.clock.now_ms()
-            await parts.database.write(
-                lambda tx: dead_letters.fail_again(tx, workspace, id_, error=reason, now_ms=now_ms)
-            )
-            raise
+        if letter.kind != "delivery":
+            return await _retry_arrival(parts, sources.get(letter.source), letter, read_as=read_as)
+        # Nothing was tried where that is refused: the letter keeps what its attempts met.
+        if await redeliver(letter):
+            return True
         # Somebody else has closed it since.
         letter, later = await _read(parts, workspace, public_id)
     if later is None or later.state in ENDS:
         # Dismissed letters, too: erasing what is known of a person dismisses them.
         raise ClashError(_closed(letter, later))
+    return False
 
 
 async def _read(
@@ -109,10 +104,7 @@ def _find(tx: Tx, workspace: str, letter_id: bytes) -> tuple[DeadLetter, _RetryS
 
 def _closed(letter: DeadLetter, later: _RetryState | None) -> str:
     """Say how and when a letter was closed, and what became of its retry."""
-    why = "" if letter.dismissed_because is None else f" ({letter.dismissed_because})"
-    how = f"dismissed{why}" if letter.is_dismissed else "retried"
-    id_, at = public("dead", letter.id), moment(letter.resolved_ms)
-    closed = f"{id_} is closed already: {how}, at {at}"
+    closed = closed_words(letter)
     if letter.is_dismissed and letter.delivery is not None:
         return f"{closed}; use `mailonce redeliver {delivery_id(letter.delivery)}`"
     if later is None:
@@ -123,9 +115,29 @@ def _closed(letter: DeadLetter, later: _RetryState | None) -> str:
     return f"{closed}; its retry {became}"
 
 
+async def _retry_arrival(
+    parts: Receiving, own: Source | None, letter: DeadLetter, *, read_as: Source | None
+) -> bool:
+    """Read an arrival again, and say whether its letter was open until then.
+
+    Where it cannot be read, the letter counts that and keeps the reason.
+    """
+    try:
+        return await _record_again(parts, own, letter, read_as=read_as)
+    except RefusedError as error:
+        reason = storable(str(error), chars_max=REASON_CHARS_MAX)
+        now_ms = parts.clock.now_ms()
+        await parts.database.write(
+            lambda tx: dead_letters.fail_again(
+                tx, letter.workspace, letter.id, error=reason, now_ms=now_ms
+            )
+        )
+        raise
+
+
 async def _record_again(
     parts: Receiving, own: Source | None, letter: DeadLetter, *, read_as: Source | None
-) -> None:
+) -> bool:
     if letter.kind == "mail":
         raise RefusedError(UNREAD_MAIL)
     if own is not None and read_as is not None and read_as.id != own.id:
@@ -135,7 +147,7 @@ async def _record_again(
         raise MissingError(SOURCE_REMOVED)
     await _record_letter(parts, provider_of(source), source, letter)
     now_ms = parts.clock.now_ms()
-    await parts.database.write(
+    return await parts.database.write(
         lambda tx: dead_letters.resolve(tx, letter.workspace, letter.id, now_ms=now_ms)
     )
 

@@ -14,7 +14,7 @@ from mailonce.store.housekeeping import Ages, Forgetting, Retention
 from mailonce.store.ledger import counts, dead_letters
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 from mailonce.store.sends import pages as send_pages
-from mailonce.store.work import clock_step, expiry
+from mailonce.store.work import clock_step, expiry, pages
 from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import (
     CLOCK_LEAPED,
@@ -39,6 +39,8 @@ DELIVERIES_WINDOWS = 2
 DAYS_AHEAD = 8
 SLICE_ROWS = 2_000
 DELIVERY_ROWS = 500
+# What is given up while somebody waits for a route to be removed; the next round has the rest.
+REMOVAL_SLICES_MAX = 10
 # A wait for another's row ends after half a second each time.
 LOCKED_TRIES = 10
 
@@ -190,10 +192,38 @@ class Maintenance:
             if after is None:
                 return rows
 
+    async def give_up_removed(self, route_id: str) -> None:
+        """Give up on what was due to a route that was just removed; the rest follows by itself."""
+        now_ms = (await self._database.head()).now_ms
+        work = self._give_up_slice(route_id, "route_deleted", now_ms=now_ms)
+        for _ in range(REMOVAL_SLICES_MAX):
+            if not await self._slice(work):
+                return
+
+    def _give_up_slice(
+        self, route_id: str, reason: str, *, now_ms: int, until_ms: int | None = None
+    ) -> Callable[[Tx], int]:
+        give_up = partial(
+            work_rows.give_up,
+            lane=route_id,
+            reason=reason,
+            until_ms=until_ms,
+            now_ms=now_ms,
+            new_id=self._new_id,
+            most=DELIVERY_ROWS,
+        )
+
+        def work(tx: Tx) -> int:
+            # It may have been put back since.
+            is_needed = until_ms is not None or not expiry.is_there(tx, route_id)
+            return give_up(tx) if is_needed else 0
+
+        return work
+
     async def _give_up(self, now_ms: int, *, late: bool = False) -> int:
         """Give up on deliveries of deleted routes, and if `late` on those past their window."""
         lanes, owed = await self._database.read(
-            lambda tx: (expiry.lanes(tx), expiry.routes_owed(tx))
+            lambda tx: (expiry.lanes(tx), pages.routes_owed(tx))
         )
         rows = 0
         for route in owed:
@@ -206,15 +236,7 @@ class Maintenance:
                 reason = "deadline" if lane.off is None else "off"
                 # A delivery was made at its deadline less the route's `deadline_s`.
                 until_ms = now_ms - self._window_days * DAY_MS + lane.deadline_s * 1000
-            work = partial(
-                work_rows.give_up,
-                lane=route,
-                reason=reason,
-                until_ms=until_ms,
-                now_ms=now_ms,
-                new_id=self._new_id,
-                most=DELIVERY_ROWS,
-            )
+            work = self._give_up_slice(route, reason, now_ms=now_ms, until_ms=until_ms)
             rows += await self._until_none(work)
         return rows
 

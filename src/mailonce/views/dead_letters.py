@@ -60,6 +60,13 @@ class DeadLetterJson(TypedDict):
     history: NotRequired[list[AttemptJson]]
 
 
+class RetriedLetterJson(DeadLetterJson):
+    """A dead letter after somebody asked for its retry."""
+
+    # Whether it had been retried before: that retry is pending, and nothing more is sent.
+    already_retried: bool
+
+
 class _LetterContext(NamedTuple):
     """What stands beside dead letters."""
 
@@ -88,8 +95,10 @@ async def list_dead_letters(
         wanted = replace(query, source=source_id(known, query.source))
         if query.recipient is not None or query.message_id is not None:
             mail = DeliveryFilter(recipient=query.recipient, message_id=query.message_id)
-            about = deliveries_about(tx, workspace, mail)
-            wanted = replace(wanted, deliveries=tuple(row.key for row in about))
+            about = tuple(row.key for row in deliveries_about(tx, workspace, mail))
+            named = query.deliveries
+            both = about if named is None else tuple(key for key in about if key in named)
+            wanted = replace(wanted, deliveries=both)
         rows = dead_letters.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
         return rows, _read_context(tx, workspace, known, rows)
 

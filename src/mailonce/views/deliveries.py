@@ -61,7 +61,7 @@ class DeliveryJson(TypedDict):
     made_at: str
     due_at: str | None
     # When it is tried: not before it is due, nor before an endpoint that is down is tried again.
-    # None where its route is off, or read by its consumer.
+    # None where its route is off, was removed, or is read by its consumer.
     next_attempt_at: str | None
     # Whether it waits for an endpoint that is taken to be down. Then one delivery of the route is
     # tried at a time: this one at that time or later, since that attempt may be another's.
@@ -91,7 +91,8 @@ class BacklogJson(TypedDict):
     route_name: str | None
     on: bool
     off_reason: str | None
-    # Whether the endpoint is taken to be down, and when one attempt is made then.
+    # Of a route with something pending: whether the endpoint is taken to be down, and when one
+    # attempt is made then.
     endpoint_down: bool
     next_attempt_at: str | None
     pending: int
@@ -285,13 +286,21 @@ def _next_attempt(
     due_ms: int | None, id_: str, route: Route | None, down: EndpointsDown
 ) -> int | None:
     """Say when a delivery is tried; None: not by itself, as long as its route stays as it is."""
-    waits = route is not None and (route.off is not None or route.kind is RouteKind.POLL)
-    return None if due_ms is None or waits else max(due_ms, down.get(id_, due_ms))
+    if due_ms is None or not _sends_by_itself(route):
+        return None
+    return max(due_ms, down.get(id_, due_ms))
 
 
-def _next_at_endpoint(id_: str, route: Route | None, down: EndpointsDown) -> int | None:
-    is_off = route is not None and route.off is not None
-    return None if is_off else down.get(id_)
+def _sends_by_itself(route: Route | None) -> bool:
+    """Say whether a route is there, on, and not read by its consumer."""
+    return route is not None and route.off is None and route.kind is not RouteKind.POLL
+
+
+def _add_next_attempt(backlog: BacklogJson, route: Route | None, down: EndpointsDown) -> None:
+    """Say of a route with something pending whether its endpoint is down, and when it is asked."""
+    next_ms = down.get(backlog["route"])
+    if backlog["pending"] and next_ms is not None and _sends_by_itself(route):
+        backlog |= {"endpoint_down": True, "next_attempt_at": moment(next_ms)}
 
 
 def attempt_json(attempt: StoredAttempt) -> AttemptJson:
@@ -317,8 +326,8 @@ def _by_route(owed: list[Backlog], routes: Routes, down: EndpointsDown) -> list[
                 "route_name": None if route is None else route.name,
                 "on": route is not None and route.off is None,
                 "off_reason": None if route is None else route.off,
-                "endpoint_down": group.route in down,
-                "next_attempt_at": moment(_next_at_endpoint(group.route, route, down)),
+                "endpoint_down": False,
+                "next_attempt_at": None,
                 "pending": 0,
                 "in_progress": 0,
                 "failed": 0,
@@ -334,6 +343,8 @@ def _by_route(owed: list[Backlog], routes: Routes, down: EndpointsDown) -> list[
                 counts["failed"] += group.times
             case State.DONE:
                 pass
+    for id_, backlog in shown.items():
+        _add_next_attempt(backlog, routes.get(id_), down)
     return list(shown.values())
 
 

@@ -25,7 +25,7 @@ from mailonce.store.inboxes import messages, refusals
 from mailonce.store.inboxes.refusals import RefusedMail
 from mailonce.store.work import pages
 from mailonce.store.work.pages import StoredDelivery
-from mailonce.views.deliveries import delivery_json
+from mailonce.views.deliveries import NONE_DOWN, EndpointsDown, delivery_json
 from mailonce.views.expectations import consumption_json, expectation_json
 from mailonce.views.inboxes import refused_json
 
@@ -53,7 +53,13 @@ class _Explanation(NamedTuple):
 
 
 async def explain(
-    database: Database, caller: Caller, id_: bytes, routes: Mapping[str, Route], *, now_ms: int
+    database: Database,
+    caller: Caller,
+    id_: bytes,
+    routes: Mapping[str, Route],
+    *,
+    now_ms: int,
+    down: EndpointsDown = NONE_DOWN,
 ) -> dict[str, Any]:
     """Explain an expectation: SMTP session, stored, matchers, candidates, deliveries, consumptions.
 
@@ -71,7 +77,7 @@ async def explain(
             "hint": hints.get(one.message),
             "envelope": read.envelopes.get(one.message),
             "deliveries": [
-                delivery_json(deliveries[key], routes)
+                delivery_json(deliveries[key], routes, down)
                 for key in (bytes(key_of(one.message, route)) for route in own)
                 if key in deliveries
             ],

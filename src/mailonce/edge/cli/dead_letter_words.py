@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mailonce.edge.cli.client import ApiSession
-from mailonce.edge.cli.removed_routes import name_removed_routes
+from mailonce.edge.cli.removed_routes import name_removed_routes, removed_words
 
 # The reasons of deliveries and of mail; of an arrival it is a sentence already.
 REASONS = {
@@ -15,7 +15,7 @@ REASONS = {
     "off": "its route was off for a whole window",
     "permanent": "the answer is final",
     "refused": "the address is not allowed",
-    "route_deleted": "its route was deleted",
+    "route_deleted": "its route was removed",
     "unroutable": "the route cannot decide about it",
 }
 # The newest changes of one letter: it may have been retried without success before.
@@ -28,7 +28,6 @@ REMEDIES = {
     "gone": FINAL,
     "off": f"`mailonce route on {{route}}`, {_RETRY}",
     "refused": f"allow the host (net.allow_hosts) or correct the endpoint, {_RETRY}",
-    "route_deleted": FINAL,
     "unroutable": "correct the route, then `mailonce reprocess --route {route} --since …`",
     "delivery": f"repair the endpoint (`mailonce route test {{route}}` tries it), {_RETRY}",
     "arrival": f"correct the source (`mailonce source show {{source}}`) or update, {_RETRY}",
@@ -72,6 +71,11 @@ def how(letter: Any) -> str | None:
     return f"dismissed by {by}: {letter['dismissed_because'] or 'no reason given'}"
 
 
+def is_deleted(letter: Any) -> bool:
+    """Say whether nothing is left to send, since the mail of a delivery was deleted."""
+    return letter["kind"] == "delivery" and not letter["raw_bytes"]
+
+
 def _why(letter: Any) -> str:
     """Say why it was given up; of a delivery, also what the last attempt met."""
     reason, error = REASONS.get(letter["reason"], letter["reason"]), letter["last_error"]
@@ -85,10 +89,12 @@ def _next_step(letter: Any) -> str | None:
     """Say what can be done about one that is open."""
     if letter["resolved_at"] is not None:
         return None
-    is_deleted = letter["kind"] == "delivery" and not letter["raw_bytes"]
-    reason = "gone" if is_deleted else letter["reason"]
+    reason = "gone" if is_deleted(letter) else letter["reason"]
     remedy = REMEDIES.get(reason, REMEDIES[letter["kind"]])
     otherwise = "close it:" if remedy is FINAL else "or"
+    if remedy is not FINAL and letter.get("route_removed"):
+        # Its name may have braces, too.
+        return f"{removed_words(letter)}; or `mailonce dead dismiss {letter['id']} --reason …`"
     named = remedy.format(
         id=letter["id"], route=letter["route_name"], source=letter["source_name"] or "NAME"
     )

@@ -21,8 +21,10 @@ from mailonce.edge.cli.list_options import (
     UntilFailure,
     empty_list,
 )
+from mailonce.edge.cli.removed_routes import giving_up_words
+from mailonce.edge.cli.retry_choice import by_reason, choose_retry
 from mailonce.edge.cli.send_ids import about
-from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.show import Column, Show, moment
 from mailonce.errors import ClashError, ConfigError, RefusedError
 
 app = group("dead", "List, show, retry and dismiss dead letters.")
@@ -30,7 +32,7 @@ app = group("dead", "List, show, retry and dismiss dead letters.")
 EMPTY = "no dead letters"
 # Of more letters that are retried at once, the first are followed.
 FOLLOW_MAX = 1_000
-# Of more letters that could not be retried, the first are named.
+# Of more letters that are closed already, the first are named.
 SENTENCES_MAX = 10
 
 COLUMNS = (
@@ -88,6 +90,9 @@ async def list_(
     show.page(
         page, columns, empty=empty_list("dead letters", wanted | {"resolved": resolved}, EMPTY)
     )
+    given = {name for name, value in wanted.items() if value is not None}
+    if not show.json and given <= {"route"}:
+        show.plain(await giving_up_words(client, route))
     if not show.json and any(one["resolution"] == "retried" for one in page["data"]):
         show.say("[dim]who retried one: `mailonce dead show ID`[/dim]")
 
@@ -131,12 +136,15 @@ async def retry(
     """Read arrivals again with today's code, and send deliveries again."""
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
     wanted |= await about(client, recipient, message)
-    letters = await _chosen(client, ids, wanted, all_=all_ or dry_run)
+    rows = await _chosen(client, ids, wanted, all_=all_ or dry_run)
+    # What is named one by one is refused by the server, with its reason.
+    letters, left_out = (ids, []) if ids else await choose_retry(client, rows)
     if dry_run:
         if not show.answer({"dry_run": True, "total": len(letters)}):
             show.say(f"would retry {_dead_letters(len(letters))}; nothing was changed")
+            show.plain(left_out)
         return
-    if not letters and not show.json:
+    if not letters and not left_out and not show.json:
         await _say_none(client, show, route, is_all=all_)
         return
     if len(letters) > 1 and ids is None:
@@ -144,22 +152,33 @@ async def retry(
     body = None if read_as is None else {"source": read_as}
     outcome = await _retry_each(client, show, letters, body)
     client.warn_without_server()
-    done, failed = outcome.done, outcome.failed + outcome.closed
+    done, failed = outcome.done, [*left_out, *outcome.failed_lines, *outcome.closed]
     if not show.answer(done[0] if ids and len(done) == 1 else {"data": done, "failed": failed}):
         _say_retried(show, outcome, of=len(letters))
+        show.plain(left_out)
         if not detach:
             await _follow(client, show, done)
     # One that is closed already is no failure beside others.
-    if outcome.failed or (outcome.closed and not done):
+    if left_out or outcome.failed or (outcome.closed and not done):
         raise typer.Exit(1)
 
 
 class _RetryOutcome(NamedTuple):
-    """What became of letters: retried, refused with a sentence, or closed before."""
+    """What became of letters: retried, refused with a reason, or closed before."""
 
     done: list[Any]
-    failed: list[str]
+    failed: list[tuple[str, str]]
     closed: list[str]
+
+    @property
+    def failed_lines(self) -> list[str]:
+        return [f"{id_}: {why}" for id_, why in self.failed]
+
+    @property
+    def own(self) -> list[Any]:
+        """Those that this command has retried: somebody may have been quicker."""
+        # A server of before does not tell it.
+        return [one for one in self.done if not one.get("already_retried")]
 
 
 async def _retry_each(
@@ -178,25 +197,36 @@ async def _retry_each(
                 if isinstance(error, ClashError):
                     outcome.closed.append(str(error))
                 else:
-                    outcome.failed.append(f"{one}: {error}")
+                    outcome.failed.append((one, str(error)))
             progress.advance(bar)
     return outcome
 
 
 def _say_retried(show: Show, outcome: _RetryOutcome, *, of: int) -> None:
-    if len(outcome.done) == 1:
-        [letter] = outcome.done
+    own = outcome.own
+    if len(own) == 1:
+        [letter] = own
         is_delivery = letter["kind"] == "delivery"
         show.say(f"{letter['id']} {'queued for delivery' if is_delivery else 'read and recorded'}")
-    if of != 1:
-        show.say(f"retried {len(outcome.done):,} of {_dead_letters(of)}")
-    for sentence in (*outcome.failed[:SENTENCES_MAX], *outcome.closed[:SENTENCES_MAX]):
-        show.say(sentence)
+    others = len(outcome.done) - len(own)
+    if of > 1:
+        before = others + len(outcome.closed)
+        had = f"; {before:,} had been retried or dismissed before" if before else ""
+        show.say(f"retried {len(own):,} of {_dead_letters(of)}{had}")
+    elif others:
+        [letter] = outcome.done
+        at = moment(letter["resolved_at"])
+        show.say(f"{letter['id']} had been retried before, at {at}; nothing more is sent")
+    show.plain(by_reason(outcome.failed))
+    show.plain(outcome.closed[:SENTENCES_MAX])
+    if len(outcome.closed) > SENTENCES_MAX:
+        show.say(f"and {len(outcome.closed) - SENTENCES_MAX:,} more that were closed before")
 
 
 async def _say_none(client: ApiSession, show: Show, route: str | None, *, is_all: bool) -> None:
     show.say("no dead letter is open" if is_all else "no such dead letter is open")
     if is_all or route is not None:
+        show.plain(await giving_up_words(client, route))
         show.plain(await pending_by_route(client, route))
 
 
@@ -229,32 +259,44 @@ async def dismiss(
     """Close dead letters about which nothing is to be done; they stay readable."""
     wanted = {"source": source, "route": route, "kind": kind, "since": since, "until": until}
     wanted |= await about(client, recipient, message)
-    letters = await _chosen(client, ids, wanted, all_=all_)
+    rows = await _chosen(client, ids, wanted, all_=all_)
+    letters = ids or [str(one["id"]) for one in rows]
     if not letters and not show.json:
         await _say_none(client, show, route, is_all=all_)
         return
+    closed: list[Any] = []
     if ids is None:
         confirm(f"Dismiss {_dead_letters(len(letters))}?", yes=yes or not letters)
     else:
-        # One that was retried or dismissed already stays as it is.
         known = [await client.get("dead-letters", one) for one in letters]
+        closed = [one for one in known if one["resolved_at"] is not None]
         letters = [one["id"] for one in known if one["resolved_at"] is None]
-        _say_resolved(show, [one for one in known if one["resolved_at"] is not None])
     done = [
         await client.post("dead-letters", one, "dismiss", body={"reason": reason})
         for one in letters
     ]
-    if not show.answer({"data": done}) and done:
+    if done and not show.json:
         unsaid = "" if reason else ", without a reason; --reason tells others why"
         show.say(f"dismissed {_dead_letters(len(done))}{unsaid}")
+    refused = [why for one in closed if (why := await _explain(client, show, one, reason))]
+    if not show.answer({"data": done} | ({"failed": refused} if refused else {})):
+        show.plain(refused)
+    if refused:
+        raise typer.Exit(1)
 
 
-def _say_resolved(show: Show, letters: Sequence[Any]) -> None:
-    """Say of letters that are closed how they were."""
-    if show.json:
-        return
-    for one in letters:
-        show.say(f"{one['id']} is closed already: {how(one)}, at {one['resolved_at']}")
+async def _explain(client: ApiSession, show: Show, letter: Any, reason: str) -> str | None:
+    """Give a letter that is closed the reason that it lacks; else say why it is not kept."""
+    words = f"{letter['id']} is closed already: {how(letter)}, at {moment(letter['resolved_at'])}"
+    if not reason or reason == letter["dismissed_because"]:
+        show.plain([] if show.json else [words])
+        return None
+    try:
+        await client.post("dead-letters", letter["id"], "dismiss", body={"reason": reason})
+    except ClashError:
+        return f"{words}; the reason that you give is not kept"
+    show.plain([] if show.json else [f"{words}; now it has your reason"])
+    return None
 
 
 def _dead_letters(count: int) -> str:
@@ -263,11 +305,12 @@ def _dead_letters(count: int) -> str:
 
 async def _chosen(
     client: ApiSession, ids: list[str] | None, wanted: dict[str, str | None], *, all_: bool
-) -> list[str]:
+) -> list[Any]:
+    """List the open letters that the filters choose; none where ids name them."""
     if ids:
-        return ids
+        return []
     if not all_ and not any(wanted.values()):
         raise ConfigError(
             "say which: ids, --route, --recipient, --since or another filter, or --all"
         )
-    return [one["id"] for one in await client.all("dead-letters", **wanted)]
+    return await client.all("dead-letters", **wanted)

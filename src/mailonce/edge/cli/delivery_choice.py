@@ -4,10 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rich.text import Text
+
+from mailonce.core.deliveries.removed_route import put_back_words
 from mailonce.core.events.event import EventType
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import confirm
 from mailonce.edge.cli.delivery_outcomes import ENDPOINT_DOWN, pending_by_route
+from mailonce.edge.cli.removed_routes import removed_words
 from mailonce.edge.cli.send_ids import about
 from mailonce.edge.cli.show import Show
 from mailonce.errors import ConfigError, MissingError, RefusedError
@@ -73,9 +77,9 @@ async def choose(
         raise MissingError("there are no such deliveries; see `mailonce delivery list --recipient`")
     if pending and not show.json:
         show.say(f"{pending:,} left out, pending already; {sends}")
-    # The server leaves out what was deleted, and says so.
-    gone = {row["id"] for row in rows if row.get("mail_deleted")}
-    count = len([one for one in ids if one not in gone])
+    # The server leaves out what cannot be sent again, and says so.
+    counted = await client.post("redeliveries", body={"ids": ids, "dry_run": True})
+    count = counted["total"]
     confirm(f"Redeliver {count:,} deliveries?", yes=yes or count <= 1)
     return ids
 
@@ -110,6 +114,8 @@ def say_left_out(show: Show, rerun: Any) -> None:
     """Say how many cannot be sent again; a server of before does not tell it."""
     if count := rerun.get("mail_deleted"):
         show.say(f"{count:,} left out: {_whose(count)} mail was deleted")
+    if count := rerun.get("route_removed"):
+        show.say(f"{count:,} left out: {_whose(count)} route was removed")
 
 
 def say_deleted(show: Show, rows: Sequence[Any]) -> None:
@@ -127,10 +133,14 @@ def say_removed(show: Show, backlogs: Sequence[Any]) -> None:
     """Say what can be done about deliveries that failed, and whose route was removed."""
     for one in backlogs:
         if one["failed"] and one.get("route_removed"):
-            show.say(
-                f"[dim]{one['failed']:,} cannot be sent again, as the route was removed: "
-                f"`mailonce dead dismiss --route {one['route']} --reason …`[/dim]"
+            name = one["removed_name"]
+            way = "" if name is None else f"{put_back_words(name)}; or "
+            words = (
+                f"{one['failed']:,} of {one['route_name']} cannot be sent as things are: "
+                f"{way}close {'it' if one['failed'] == 1 else 'them'}: "
+                f"`mailonce dead dismiss --route {one['route']} --reason …`"
             )
+            show.console.print(Text(words, "dim"), soft_wrap=True)
 
 
 def say_how_to_send_again(show: Show, delivery: Any) -> None:
@@ -140,7 +150,8 @@ def say_how_to_send_again(show: Show, delivery: Any) -> None:
     if delivery.get("mail_deleted"):
         show.say("[dim]it cannot be sent again: its mail was deleted[/dim]")
     elif delivery.get("route_removed"):
-        show.say("[dim]it cannot be sent again: its route was removed[/dim]")
+        id_ = None if delivery["state"] == "failed" else delivery["id"]
+        show.console.print(Text(removed_words(delivery, delivery=id_), "dim"), soft_wrap=True)
     else:
         show.say(f"[dim]send it again: `mailonce redeliver {delivery['id']}`[/dim]")
 

@@ -12,7 +12,7 @@ import typer
 from mailonce.core.deliveries.route import RouteKind
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.exits import CHECK_FAILED
-from mailonce.edge.cli.show import Show, moment, one_word
+from mailonce.edge.cli.show import Show, moment
 
 LOOK_EVERY_S = 0.5
 # After so many looks at which nothing had moved, there is nothing to follow; an attempt that is
@@ -171,7 +171,12 @@ async def pending_by_route(
     return [
         f"{row['pending']:,} {'is' if row['pending'] == 1 else 'are'} pending already: "
         + _why_pending(routes.get(row["route"]), row["pending"], narrowed)
-        for row in [one for one in page["routes"] if one["pending"]][:REASONS_MAX]
+        for row in [
+            one
+            for one in page["routes"]
+            # What is left of a removed route is no longer tried.
+            if one["pending"] and one["route"] in routes
+        ][:REASONS_MAX]
     ]
 
 
@@ -238,7 +243,7 @@ def next_attempt(delivery: Any, route: Any = None) -> str:
     at = delivery["next_attempt_at"]
     # A server of before does not tell it of a delivery.
     is_down = delivery.get("endpoint_down", bool(route and route["endpoint_down"]))
-    return "" if at is None else f"next attempt {one_word(at)}{' or later' if is_down else ''}"
+    return "" if at is None else f"next attempt {moment(at)}{' or later' if is_down else ''}"
 
 
 def next_attempt_time(row: Any) -> str | None:
@@ -258,7 +263,7 @@ def _is_open(route: Any) -> bool:
 
 def _closed(route: Any) -> str:
     if route is None:
-        return "the route is gone"
+        return "the route was removed"
     if not route["on"]:
         return f"route {route['name']} is off ({route['off_reason']})"
     return f"route {route['name']} is read by its consumer"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from mailonce.core.deliveries.removed_route import removed_route_words
 from mailonce.edge.cli.client import ApiSession
 
 REMOVAL = "DELETE /v1/routes/{route_id}"
@@ -18,8 +19,29 @@ async def name_removed_routes(client: ApiSession, rows: Iterable[Any]) -> None:
     for id_ in list(dict.fromkeys(row["route"] for row in nameless))[:ROUTES_MAX]:
         names[id_] = await _name_of(client, id_)
     for row in nameless:
-        row["route_name"] = f"{names.get(row['route'], row['route'])} (removed)"
+        name = names.get(row["route"], row["route"])
+        row["route_name"] = f"{name} (removed)"
         row["route_removed"] = True
+        # Without a name it cannot be put back as it was.
+        row["removed_name"] = None if name == row["route"] else name
+
+
+def removed_words(row: Any, *, delivery: str | None = None) -> str:
+    """Say that the route of a delivery or dead letter was removed, and what to do about it."""
+    return removed_route_words(row.get("removed_name"), delivery=delivery)
+
+
+async def giving_up_words(client: ApiSession, route: str | None = None) -> list[str]:
+    """Say what is still pending of routes that were removed: soon it is a dead letter."""
+    page = await client.get("undelivered", route=route, state="pending", limit=1)
+    rows = [row for row in page["routes"] if row["pending"] and row["route_name"] is None]
+    await name_removed_routes(client, rows)
+    return [
+        f"{row['pending']:,} {'delivery' if row['pending'] == 1 else 'deliveries'} of the removed "
+        f"route {row['removed_name'] or row['route']} "
+        f"{'is' if row['pending'] == 1 else 'are'} being given up"
+        for row in rows
+    ]
 
 
 async def _name_of(client: ApiSession, id_: str) -> str:

@@ -11,6 +11,7 @@ from mailonce.core.deliveries.route_secret import OVERLAP_S_MAX, Signing
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group, read_secret
 from mailonce.edge.cli.file_records import warn_of_file
+from mailonce.edge.cli.removed_routes import giving_up_words
 from mailonce.edge.cli.show import Column, Show
 from mailonce.edge.cli.sources import Several, named_first, option_of
 from mailonce.errors import ConfigError
@@ -226,6 +227,7 @@ async def remove(client: ApiSession, show: Show, name: RouteName, *, yes: Yes = 
     await client.delete("routes", name)
     if not show.answer({"removed": name}):
         show.say(f"route [bold]{name}[/bold] is removed; its pending deliveries are dead letters")
+        show.plain(await giving_up_words(client, route["id"]))
         warn_of_file(show, "route", route)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from mailonce.core.deliveries.delivery import delivery_key_of
 from mailonce.core.query import DeadLetterFilter
 from mailonce.core.reading.values import text_of
 from mailonce.edge.http.access import Reader, TheService, Writer
@@ -23,7 +24,7 @@ from mailonce.edge.http.query import (
 from mailonce.errors import ParseError
 from mailonce.manage.audit import give_reason
 from mailonce.views import dead_letters
-from mailonce.views.dead_letters import DeadLetterJson
+from mailonce.views.dead_letters import DeadLetterJson, RetriedLetterJson
 from mailonce.views.paging import Page
 from mailonce.views.reader_body import is_limited
 
@@ -65,6 +66,9 @@ async def list_dead_letters(
         ),
     ] = None,
     message_id: AboutMessage = None,
+    delivery: Annotated[
+        str | None, Query(description="Of this delivery, by its id or key.")
+    ] = None,
 ) -> Page[DeadLetterJson]:
     query = DeadLetterFilter(
         source=source,
@@ -73,6 +77,7 @@ async def list_dead_letters(
         resolved=flag_of("resolved", resolved) or False,
         recipient=recipient,
         message_id=text_of(message_id),
+        deliveries=None if delivery is None else (delivery_key_of(delivery),),
         since_ms=since,
         until_ms=until,
     )
@@ -107,18 +112,21 @@ class LetterRetry(BaseModel):
     description=(
         "An arrival is read and recorded again, with today's code; a delivery is sent again, with "
         "the same bytes under the same key. The answer is the dead letter as it stands then: "
-        "`resolved_at` shows that it took effect. A retry that fails is counted in `attempts` and "
-        "answered with its reason, which `last_error` keeps. Of a letter that was retried or "
+        "`resolved_at` shows that it took effect. An arrival that still cannot be read counts that "
+        "in `attempts`, and `last_error` keeps the reason; a delivery whose route was removed is "
+        "refused, and its letter stays as it is. Of a letter that was retried or "
         "dismissed before, nothing is sent: 409 says when, and which letter of the same delivery "
-        "is open now; while its retry is still pending, the answer is the letter again."
+        "is open now; while its retry is still pending, the answer is the letter again, with "
+        "`already_retried`."
     ),
 )
 async def retry_dead_letter(
     service: TheService, caller: Writer, letter_id: str, how: LetterRetry | None = None
-) -> DeadLetterJson:
+) -> RetriedLetterJson:
     source = None if how is None else how.source
-    await service.retry_dead_letter(caller, letter_id, source=source)
-    return await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
+    is_ours = await service.retry_dead_letter(caller, letter_id, source=source)
+    shown = await dead_letters.show_dead_letter(service.database, caller.workspace, letter_id)
+    return {**shown, "already_retried": not is_ours}
 
 
 class Dismissal(BaseModel):
@@ -133,7 +141,11 @@ class Dismissal(BaseModel):
 async def dismiss_dead_letter(
     service: TheService, caller: Writer, letter_id: str, why: Dismissal | None = None
 ) -> DeadLetterJson:
-    """Nothing more is done about it: it is kept with its reason, and counted no longer."""
+    """Nothing more is done about it: it is kept with its reason, and counted no longer.
+
+    Done again it changes nothing, but gives a reason to one that was dismissed without; one that
+    was retried, or has another reason, is 409.
+    """
     reason = (why or Dismissal()).reason
     give_reason(reason)
     await service.dismiss_dead_letter(caller, letter_id, reason=reason)

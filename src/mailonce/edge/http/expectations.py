@@ -261,8 +261,9 @@ async def explain(service: TheService, caller: ExpectationReader, expectation: s
     """Each mail, each matcher, each candidate, what was delivered and consumed; never a value."""
     id_ = _own(caller, expectation)
     now_ms = await service.expectations.parts.now_ms()
+    routes, down = service.snapshot.routes, await service.endpoints_down()
     shown = await explanation.explain(
-        service.database, caller, id_, service.snapshot.routes, now_ms=now_ms
+        service.database, caller, id_, routes, now_ms=now_ms, down=down
     )
     return _answer(caller, shown)
 

@@ -57,7 +57,8 @@ async def redeliver(
     """The same bytes under the same key, marked with `X-Mailonce-Redelivery`.
 
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
-    Those whose mail was deleted are left out, and counted in `mail_deleted`.
+    Those whose mail was deleted are left out, and counted in `mail_deleted`; of `ids` also those
+    whose route was removed, in `route_removed`.
     """
     words = [new.state] if isinstance(new.state, str) else new.state
     wanted = replace(
@@ -65,10 +66,12 @@ async def redeliver(
         states=FINISHED_STATES if words is None else tuple(state_of(word) for word in words),
         ids=tuple(delivery_key_of(text) for text in new.ids),
     )
-    query = await service.reruns.leave_out_deleted(caller.workspace, wanted)
-    answer = await _begin(service, caller, RerunKind.REDELIVERY, query, new, response)
-    left_out = len({*wanted.ids}) - len(query.ids)
-    return answer | {"mail_deleted": answer["mail_deleted"] + left_out}
+    named = await service.reruns.leave_out_unsendable(caller.workspace, wanted)
+    answer = await _begin(service, caller, RerunKind.REDELIVERY, named.filter_, new, response)
+    return answer | {
+        "mail_deleted": answer["mail_deleted"] + named.mail_deleted,
+        "route_removed": named.route_removed,
+    }
 
 
 @router.post("/reprocessings", status_code=202, summary="Reprocess")

@@ -90,8 +90,11 @@ async def update_route(
 
 @router.delete("/{route_id}", status_code=204, summary="Delete a route")
 async def delete_route(route_id: str, service: TheService, caller: Writer) -> Response:
-    """Its pending deliveries become dead letters."""
-    await service.manage.routes.remove(caller, route_id)
+    """Its pending deliveries become dead letters.
+
+    A route that is made under its name again has its id, and these can be retried.
+    """
+    await service.remove_route(caller, route_id)
     return Response(status_code=204)
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from mailonce.core.deliveries.route import SETTINGS, Route, RouteKind, RouteSecret
 from mailonce.core.signatures.sealing import Sealer
+from mailonce.core.work.states import State
 from mailonce.store.configuration import version
 from mailonce.store.configuration.version import ConfiguredTable
-from mailonce.store.schema.tables import LANES, ROUTES
+from mailonce.store.schema.tables import DELIVERIES, LANES, ROUTES
 
 _TABLE = ConfiguredTable(ROUTES, SETTINGS, ("kind", "url"), frozenset({"secrets", "headers"}))
 
@@ -47,7 +48,7 @@ def put(
         tx, route, sealer, origin=origin, now_ms=now_ms, chance=chance, off=route.off
     )
     if is_new:
-        lane = {"route": route.id, "owner": b"", "until_ms": 0, "seq": 0, "acknowledged": 0}
+        lane = {"route": route.id, "owner": b"", "until_ms": 0, **_numbers_of(tx, route.id)}
         tx.execute(insert(LANES).values(**lane))
 
 
@@ -57,6 +58,18 @@ def remove(tx: Connection, workspace: str, route_id: str) -> bool:
     if is_removed:
         tx.execute(delete(LANES).where(LANES.c.route == route_id))
     return is_removed
+
+
+def _numbers_of(tx: Connection, route_id: str) -> dict[str, int]:
+    """Give the numbers of a polled route that was removed and is put back; of a new one, none.
+
+    It goes on behind those that were given, and with what of them was never acknowledged.
+    """
+    numbered = (DELIVERIES.c.route == route_id, DELIVERIES.c.seq.is_not(None))
+    last = tx.scalar(select(func.max(DELIVERIES.c.seq)).where(*numbered)) or 0
+    is_due = DELIVERIES.c.state == State.DUE
+    first = tx.scalar(select(func.min(DELIVERIES.c.seq)).where(*numbered, is_due))
+    return {"seq": last, "acknowledged": last if first is None else first - 1}
 
 
 def _read(row: version.Row, sealer: Sealer) -> Route:

@@ -183,6 +183,17 @@ def dismiss(
     return _change_open(tx, workspace, letter, **changes)
 
 
+def add_reason(tx: Connection, workspace: str, letter: bytes, *, because: str) -> bool:
+    """Say why a dead letter was dismissed, where whoever did it had not; tell if so."""
+    of = DEAD_LETTERS.c
+    statement = update(DEAD_LETTERS).where(
+        *equal(DEAD_LETTERS, id=letter, workspace=workspace),
+        of.dismissed_by.is_not(None),
+        of.dismissed_because.is_(None),
+    )
+    return tx.execute(statement.values(dismissed_because=because)).rowcount > 0
+
+
 def fail_again(tx: Connection, workspace: str, letter: bytes, *, error: str, now_ms: int) -> bool:
     """Count one more attempt that failed, and why; say whether the letter was still open."""
     attempts = DEAD_LETTERS.c.attempts + 1

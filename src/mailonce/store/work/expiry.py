@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import Connection, and_, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, and_, delete, exists, or_, select, update
 
 from mailonce.core.work.states import State
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, ROUTES
@@ -29,13 +29,8 @@ def lanes(tx: Connection) -> dict[str, ExpiringRoute]:
     }
 
 
-def routes_owed(tx: Connection) -> list[str]:
-    """List the routes that something is due to, by a look at the index for each."""
-    due = is_state(State.DUE)
-    first = select(func.min(_D.route).label("route")).where(due).cte("owed", recursive=True)
-    following = select(func.min(_D.route)).where(due, _D.route > first.c.route).scalar_subquery()
-    every = first.union_all(select(following).where(first.c.route.is_not(None)))
-    return [route for route in tx.scalars(select(every.c.route)) if route is not None]
+def is_there(tx: Connection, route: str) -> bool:
+    return tx.scalar(select(ROUTES.c.id).where(ROUTES.c.id == route)) is not None
 
 
 _EVENT = and_(EVENTS.c.day == _D.day, EVENTS.c.id == _D.event, EVENTS.c.body.is_not(None))

@@ -49,6 +49,8 @@ class StoredDelivery(NamedTuple):
     error: str | None
     reprocessing: bytes | None
     redelivery: bytes | None
+    # The number of its last attempt before it was asked for again.
+    round_began: int
     # Its body was erased with its mail: it cannot be sent again.
     is_erased: bool
 
@@ -174,7 +176,7 @@ def undelivered(
     limit: int,
 ) -> list[StoredDelivery]:
     """List what is pending or dead, oldest first, of the route, state and time asked for."""
-    open_ = _undelivered(workspace, where)
+    open_ = _undelivered(tx, workspace, where)
     query = select(open_.c.key).where(*_filters(open_, where))
     if after is not None:
         query = query.where(tuple_(open_.c.made_ms, open_.c.key) > tuple_(*after))
@@ -184,7 +186,7 @@ def undelivered(
 
 def count_undelivered(tx: Connection, workspace: str, where: DeliveryFilter) -> list[Backlog]:
     """Count what is pending or dead, by route and state, of those that `where` names."""
-    open_ = _undelivered(workspace, where)
+    open_ = _undelivered(tx, workspace, where)
     query = select(open_.c.route, open_.c.state, func.count(), func.min(open_.c.made_ms))
     query = query.where(*_filters(open_, where))
     rows = tx.execute(query.group_by(open_.c.route, open_.c.state).order_by(open_.c.route))
@@ -200,7 +202,7 @@ def _filters(open_: Subquery, where: DeliveryFilter) -> list[ColumnElement[bool]
     return conditions if where.state is None else [*conditions, open_.c.state == where.state]
 
 
-def _undelivered(workspace: str, where: DeliveryFilter) -> Subquery:
+def _undelivered(tx: Connection, workspace: str, where: DeliveryFilter) -> Subquery:
     """Find what is pending or dead by its three partial indexes, never by a scan of all rows."""
     columns = (_D.key, _D.route, _D.state, _D.made_ms)
     ours = select(ROUTES.c.id).where(ROUTES.c.workspace == workspace)
@@ -212,11 +214,31 @@ def _undelivered(workspace: str, where: DeliveryFilter) -> Subquery:
     dead = select(DEAD_LETTERS.c.delivery).where(is_open)
     # Within each part: without it, the indexes alone have all that is counted.
     of_rerun = equal(DELIVERIES, redelivery=where.redelivery, reprocessing=where.reprocessing)
-    return union_all(
+    parts = [
         select(*columns).where(is_state(State.DUE), _D.route.in_(ours), *of_rerun),
         select(*columns).where(is_state(State.LEASED), _D.workspace == workspace, *of_rerun),
         select(*columns).where(_D.key.in_(dead), _D.state == State.DEAD, *of_rerun),
-    ).subquery()
+    ]
+    if removed := removed_routes_owed(tx):
+        # Until they are given up, within seconds, they belong to no route of anybody.
+        is_left = (is_state(State.DUE), _D.route.in_(removed), _D.workspace == workspace)
+        parts.append(select(*columns).where(*is_left, *of_rerun))
+    return union_all(*parts).subquery()
+
+
+def routes_owed(tx: Connection) -> list[str]:
+    """List the routes that something is due to, by a look at the index for each."""
+    due = is_state(State.DUE)
+    first = select(func.min(_D.route).label("route")).where(due).cte("owed", recursive=True)
+    following = select(func.min(_D.route)).where(due, _D.route > first.c.route).scalar_subquery()
+    every = first.union_all(select(following).where(first.c.route.is_not(None)))
+    return [route for route in tx.scalars(select(every.c.route)) if route is not None]
+
+
+def removed_routes_owed(tx: Connection) -> list[str]:
+    """List the routes, of any workspace, that were removed while something was due to them."""
+    there = set(tx.scalars(select(ROUTES.c.id)))
+    return [route for route in routes_owed(tx) if route not in there]
 
 
 def _rows(tx: Connection, query: Any) -> list[StoredDelivery]:

@@ -1,0 +1,128 @@
+"""A route that was removed, as support staff meets it: what is left of it, and how it is sent."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mailonce.testing import EventType, Happening, make_simulators
+from tests.commands import Shell, post
+from tests.endpoint import Endpoint, answers, running_endpoint
+from tests.servers import wait_for
+
+ANN = "ann@example.net"
+LETTERS = 5
+SETTINGS = """
+[sources.main]
+provider = "sesmetric"
+secret = "{secret}"
+[net]
+allow_hosts = ["127.0.0.1"]
+[worker]
+breaker_failures = 1000
+"""
+PUT_BACK = (
+    "put the route back with `mailonce route add crm …`, then `mailonce dead retry --route crm`"
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Endpoint]]:
+    """A server of whose two routes one has dead letters, and the other waits for an hour."""
+    shell = Shell(tmp_path_factory.mktemp("removed"))
+    simulator = make_simulators(seed="removed")["sesmetric"]
+    with running_endpoint(crm=answers(422), later=answers(500)) as endpoint:
+        settings = SETTINGS.format(secret=simulator.settings()["secret"])
+        (shell.folder / "mailonce.toml").write_text(settings)
+        with shell.serving() as url:
+            add(shell, endpoint, "crm")
+            add(shell, endpoint, "later")
+            now_s = int(time.time())
+            bounces = [
+                Happening(f"e-{number}", EventType.BOUNCED, f"m-{number}", ANN, now_s)
+                for number in range(LETTERS)
+            ]
+            post(url, "/in/main", *(simulator.post([one], now_s=now_s) for one in bounces))
+            wait_for(lambda: len(letters(shell, "crm")) == LETTERS, what="the dead letters")
+            wait_for(
+                lambda: [one["status"] for one in deliveries(shell, "later")] == [500] * LETTERS,
+                what="the other endpoint to be tried",
+            )
+            yield shell, endpoint
+
+
+def add(shell: Shell, endpoint: Endpoint, name: str) -> str:
+    return str(shell.ok("route", "add", name, endpoint.url(f"/{name}"), "--json").json["id"])
+
+
+def letters(shell: Shell, route: str, *more: str) -> list[Any]:
+    rows: list[Any] = shell.ok("dead", "list", "--route", route, "--json", *more).json["data"]
+    return rows
+
+
+def deliveries(shell: Shell, route: str) -> list[Any]:
+    rows: list[Any] = shell.ok("delivery", "list", "--route", route, "--json").json["data"]
+    return rows
+
+
+def test_the_letters_of_a_removed_route_wait_until_it_is_put_back(
+    desk: tuple[Shell, Endpoint],
+) -> None:
+    shell, endpoint = desk
+    route = letters(shell, "crm")[0]["route"]
+    shell.ok("route", "remove", "crm", "--yes")
+    before = letters(shell, "crm")
+    ids = [one["id"] for one in before]
+
+    refused = shell.run("dead", "retry", "--route", "crm")
+    of_ids = shell.run("dead", "retry", *ids)
+    of_one = shell.run("dead", "retry", ids[0])
+    counted = shell.ok("dead", "retry", "--route", "crm", "--dry-run").out
+    redelivered = shell.run("redeliver", before[0]["delivery"])
+    by_address = shell.run("redeliver", "--recipient", ANN, "--route", "crm", "--dry-run")
+    listed = shell.ok("undelivered").out
+
+    named = f"5 dead letters cannot be retried ({ids[0]}, {ids[1]}, {ids[2]} and 2 more)"
+    assert refused.code == of_ids.code == of_one.code == redelivered.code == by_address.code == 1
+    assert f"{named}: its route crm was removed; {PUT_BACK}\n" in refused.out
+    assert f"{named}: its route crm was removed; {PUT_BACK}\n" in of_ids.out
+    assert len(refused.out.splitlines()) <= 2, refused.out
+    assert f"its route crm was removed; {PUT_BACK}" in of_one.err
+    assert "would retry 0 dead letters; nothing was changed" in counted
+    one = before[0]["delivery"]
+    assert f"{one} cannot be sent again: its route crm was removed; put the" in redelivered.err
+    assert f"then `mailonce redeliver {one}`" in redelivered.err
+    assert "cannot be sent again, nor can 4 more: its route crm was removed" in by_address.err
+    assert f"5 of crm (removed) cannot be sent as things are: {PUT_BACK}" in listed
+    assert PUT_BACK in shell.ok("dead", "show", ids[0]).out
+    assert PUT_BACK in shell.ok("delivery", "show", before[0]["delivery"]).out
+    assert letters(shell, "crm") == before, "not one is closed, counted or dated anew"
+
+    endpoint.behaviours["/crm"] = answers(200)
+    assert add(shell, endpoint, "crm") == route
+    assert f"`mailonce dead retry {ids[0]}`" in shell.ok("dead", "show", ids[0]).out
+    sent = shell.ok("dead", "retry", "--route", "crm", "--yes").out
+
+    assert "retried 5 of 5 dead letters\n" in sent
+    assert "5 delivered" in sent
+    keys = [one.key for one in endpoint.at("/crm")]
+    assert sorted(keys[LETTERS:]) == sorted(keys[:LETTERS]), "the same keys again"
+
+
+def test_what_waited_for_a_removed_route_is_a_dead_letter_at_once(
+    desk: tuple[Shell, Endpoint],
+) -> None:
+    shell, _ = desk
+
+    removed = shell.ok("route", "remove", "later", "--yes").out
+    listed = letters(shell, "later")
+
+    assert "its pending deliveries are dead letters" in removed
+    assert {one["reason"] for one in listed} == {"route_deleted"}
+    assert len(listed) == LETTERS
+    for command in (["message", "m-1"], ["recipient", ANN], ["undelivered"]):
+        shown = shell.ok(*command).out
+        assert "later (removed)" in shown
+        assert "next attempt 2" not in shown
+    assert "its route was removed" in shell.ok("dead", "show", listed[0]["id"]).out

@@ -1,0 +1,150 @@
+"""A route that was removed: it is put back under its name, and what was left of it is sent."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from mailonce.core.access import Caller, Scope
+from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.work.states import AttemptKind, State
+from mailonce.errors import ClashError
+from mailonce.handlers import handler_id
+from mailonce.manage.audit import begin_change, entry_of
+from mailonce.service import Service
+from mailonce.settings import RouteSettings, Settings
+from mailonce.store import audit
+from mailonce.store.audit import ACTING
+from mailonce.store.configuration.removed_routes import REMOVAL
+from mailonce.store.schema.tables import DELIVERIES
+from mailonce.wiring import build_service
+from tests.factories import Ledger
+
+ANN = Caller("default", Scope.OPERATOR)
+BOB = Caller("ws_bob", Scope.OPERATOR)
+CRM = RouteSettings(url="https://crm.example.com/hooks")
+FEED = RouteSettings(kind=RouteKind.POLL)
+
+
+@pytest.fixture
+async def service(database_url: str, tmp_path: Path) -> AsyncIterator[Service]:
+    made = await build_service(
+        Settings(
+            data_dir=tmp_path,
+            database=database_url,
+            admin_key="admin-key-for-tests",
+            master_key="one",
+        )
+    )
+    yield made
+    await made.database.close()
+
+
+async def make(
+    service: Service, name: str = "crm", caller: Caller = ANN, settings: RouteSettings = CRM
+) -> str:
+    return (await service.manage.routes.make(caller, name, settings)).route.id
+
+
+async def remove(service: Service, name: str = "crm", caller: Caller = ANN) -> None:
+    """Remove a route as the API does: the audit log keeps its name."""
+    begin_change(service.clock, caller, REMOVAL, name)
+    await service.manage.routes.remove(caller, name)
+    ACTING.set(None)
+
+
+async def owe(service: Service, number: int) -> None:
+    """Record events that are owed to every route."""
+    await service.configuration.reload()
+    ledger = Ledger(service.database, (await service.database.head()).now_ms)
+    ledger.routes = dict(service.snapshot.routes)
+    await ledger.owe(number)
+
+
+async def test_a_route_that_is_put_back_is_the_same_route(service: Service) -> None:
+    first = await make(service)
+    other = await make(service, "other")
+    await remove(service)
+
+    again = await make(service)
+
+    assert again == first != other
+    with pytest.raises(ClashError, match="there is a route 'crm' already"):
+        await make(service)
+    await remove(service)
+    assert await make(service) == first
+
+
+async def test_the_name_of_a_route_of_another_workspace_is_a_new_route(service: Service) -> None:
+    first = await make(service)
+    await remove(service)
+
+    of_bob = await make(service, caller=BOB)
+
+    assert of_bob != first
+    assert await make(service) == first
+
+
+async def test_a_name_that_begins_as_another_is_another_route(service: Service) -> None:
+    longer = await make(service, "crm (rte_x)")
+    await remove(service, "crm (rte_x)")
+
+    assert await make(service, "crm") != longer
+    assert await make(service, "crm (rte_x)") == longer
+
+
+async def test_two_who_put_a_route_back_at_once_make_one(service: Service) -> None:
+    first = await make(service)
+    await remove(service)
+    late = service.manage.routes.prepare(
+        (await service.manage.routes.make(ANN, "crm", CRM)).route, origin="api", must_be_new=True
+    )
+
+    with pytest.raises(ClashError, match="there is a route 'crm' already"):
+        await service.database.write(late)
+
+    assert [route.id for route in service.manage.routes.list_of(ANN)] == [first]
+
+
+async def test_a_route_never_gets_the_id_of_a_handler(service: Service) -> None:
+    of_handler = handler_id("default", "crm")
+    entry = entry_of(service.clock, "default", "local", REMOVAL, f"crm ({of_handler})")
+    await service.database.write(lambda tx: audit.put(tx, entry))
+
+    assert await make(service) != of_handler
+
+
+async def test_a_polled_route_that_is_put_back_goes_on_behind_its_numbers(
+    service: Service,
+) -> None:
+    feed = await make(service, "feed", settings=FEED)
+    await owe(service, 3)
+    before = await _poll(service, feed)
+    await service.polls.acknowledge(feed, 2)
+    await remove(service, "feed")
+
+    assert await make(service, "feed", settings=FEED) == feed
+    await owe(service, 1)
+
+    after = await _poll(service, feed)
+    assert ([seq for seq, _ in before], [seq for seq, _ in after]) == ([1, 2, 3], [3, 4])
+    assert after[0] == before[2], "nobody has acknowledged it"
+
+
+async def _poll(service: Service, route: str) -> list[Any]:
+    page = await service.polls.read(route, workspace="default", after=None, limit=100, wait_s=0)
+    return [(one.seq, one.key) for one in page.rows]
+
+
+async def test_what_is_due_to_a_route_that_is_put_back_is_not_given_up(service: Service) -> None:
+    route = await make(service)
+    await owe(service, 2)
+    await remove(service)
+    assert await make(service) == route
+
+    await service.maintenance.prune()
+
+    rows = await service.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
+    assert [(row.state, row.lane) for row in rows] == [(State.DUE, AttemptKind.FIRST)] * 2
