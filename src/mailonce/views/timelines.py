@@ -75,11 +75,17 @@ class DeliveryEntryJson(TypedDict):
     state: str
     attempts: int
     redeliveries: int
+    # As in GET /v1/deliveries.
+    redelivery: str | None
+    reprocessing: str | None
+    # Whether it was asked for again and has no outcome since: what `status` and `error` say is of
+    # an attempt before that.
+    redelivery_pending: bool
     status: int | None
     error: str | None
     made_at: str
     done_at: str | None
-    # Of one that is pending: when it is tried; None where its route is off or polled.
+    # Of one that is pending: when it is tried; None where its route is off, removed or polled.
     next_attempt_at: str | None
     route_on: bool
     endpoint_down: bool
@@ -294,14 +300,21 @@ def _delivery_entry(row: StoredDelivery, known: KnownDeliveries) -> DeliveryEntr
     whole = {
         "kind": "delivery",
         **delivery_json(row, known.routes, known.down),
+        "redelivery_pending": _is_redelivery_pending(row),
         "route_on": route is not None and route.off is None,
-        "endpoint_down": row.route in known.down,
         "dismissed_at": None if dismissal is None else moment(dismissal.at_ms),
         "dismissed_because": None if dismissal is None else dismissal.because,
     }
     return cast(
         "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}
     )
+
+
+def _is_redelivery_pending(row: StoredDelivery) -> bool:
+    # An attempt is counted when it begins.
+    began = row.round_began + (row.state is State.LEASED)
+    is_open = row.state in {State.DUE, State.LEASED}
+    return is_open and row.redeliveries > 0 and row.attempts == began
 
 
 def _event_entry(row: LoggedEvent, known: KnownDeliveries) -> TimelineJson:

@@ -15,7 +15,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from mailonce.core.empty_secret import is_empty
 from mailonce.edge.cli.client import ServerAddress, open_client
 from mailonce.edge.cli.plain_help import simplify
-from mailonce.edge.cli.show import Show, one_word
+from mailonce.edge.cli.show import Show, moment
 from mailonce.errors import ConfigError
 
 ConfigFile = Annotated[
@@ -272,7 +272,7 @@ def _check_order(since: str | None, until: str | None) -> None:
     """
     if since is not None and until is not None and since > until:
         raise ConfigError(
-            f"--since {one_word(since)} is later than --until {one_word(until)}: "
+            f"--since {moment(since)} is later than --until {moment(until)}: "
             "nothing is between them"
         )
 

@@ -13,6 +13,7 @@ from mailonce.core.events.event import EventType
 from mailonce.core.mail.address import read_address
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import OptionsAnywhere, api_command
+from mailonce.edge.cli.delivery_history import add_reruns
 from mailonce.edge.cli.delivery_outcomes import next_attempt
 from mailonce.edge.cli.inbox_messages import show_message
 from mailonce.edge.cli.list_options import (
@@ -48,6 +49,9 @@ COMMANDS_OF_IDS = {
 }  # fmt: skip
 
 app = typer.Typer(name="events", help="List and show events.", cls=_ListByDefault)
+
+# What was refused is no event, and its id is nowhere but in a sample.
+REFUSED_HINT = "a webhook that was refused, as for its signature, is in `mailonce refusals`"
 
 COLUMNS = (
     Column("received", "received_at"),
@@ -173,7 +177,7 @@ async def message(
         if index:
             show.say("")
         show.console.print(headline(facts))
-        await name_removed_routes(client, deliveries_in(facts["timeline"]))
+        await complete_deliveries(client, facts["timeline"])
         rows = [*await histories(client, facts["timeline"]), *timeline_rows(facts["timeline"])]
         show.table(TIMELINE, rows, sparse=True)
     _show_mails(show, shown)
@@ -200,7 +204,7 @@ async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any
     """Read a message by any id of it or, where none is known, by the key of its send."""
     try:
         return await client.get("messages", message_id, **query)
-    except MissingError:
+    except MissingError as error:
         if command := COMMANDS_OF_IDS.get(message_id.partition("_")[0]):
             raise MissingError(
                 f"{message_id[:80]!r} is no message; see `mailonce {command} {message_id[:80]}`"
@@ -210,9 +214,9 @@ async def _find(client: ApiSession, message_id: str, **query: str | None) -> Any
             if read_address(message_id) is not None:
                 raise MissingError(
                     f"message {message_id[:80]!r} not found; see `mailonce events`, or, where it "
-                    f"is an address, `mailonce recipient {quote(message_id[:80])}`"
+                    f"is an address, `mailonce recipient {quote(message_id[:80])}`; {REFUSED_HINT}"
                 ) from None
-            raise
+            raise MissingError(f"{error}; {REFUSED_HINT}") from None
     return await client.get("messages", await send_id_of(client, message_id), **query)
 
 
@@ -236,8 +240,11 @@ def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
     return [_timeline_row(entry) for entry in entries]
 
 
-def deliveries_in(entries: Iterable[Any]) -> list[Any]:
-    return [entry for entry in entries if entry["kind"] == "delivery"]
+async def complete_deliveries(client: ApiSession, entries: Iterable[Any]) -> None:
+    """Write beside the deliveries of a timeline what people want to read of them."""
+    deliveries = [entry for entry in entries if entry["kind"] == "delivery"]
+    await name_removed_routes(client, deliveries)
+    await add_reruns(client, deliveries)
 
 
 def _timeline_row(entry: Any) -> dict[str, Any]:
@@ -248,11 +255,16 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             status = f"HTTP {entry['status']}" if entry["status"] else None
             # What was answered is said once.
             error = None if entry["error"] == f"answered {entry['status']}" else entry["error"]
+            # A server of before does not tell it.
+            is_again = bool(entry.get("redelivery_pending"))
             # What others wrote comes last: it may be cut.
-            parts = [attempts, status, *_why_it_waits(entry), *_why_dismissed(entry), error]
+            parts = [
+                attempts, *_outcome(status, is_again=is_again), *entry.get("sent_again", ()),
+                *_why_it_waits(entry), *_why_dismissed(entry), *_outcome(error, is_again=is_again),
+            ]  # fmt: skip
             return {
                 "when": entry["done_at"] or entry["made_at"],
-                "what": f"→ {route}: {entry['state']}",
+                "what": f"→ {route}: {'redelivery ' if is_again else ''}{entry['state']}",
                 "detail": ", ".join(part for part in parts if part),
                 "id": entry["id"],
             }
@@ -284,6 +296,11 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
                 "detail": entry.get("reason"),
                 "id": entry.get("id"),
             }
+
+
+def _outcome(text: str | None, *, is_again: bool) -> list[str]:
+    """Give what an attempt met; of one before a redelivery that waits, say so."""
+    return [f"before that {text}" if is_again else text] if text else []
 
 
 def _why_it_waits(entry: Any) -> list[str]:

@@ -15,7 +15,7 @@ from mailonce.core.time_words import (
     past_day_ms_of,
     past_ms_of,
 )
-from mailonce.edge.cli.show import one_word
+from mailonce.edge.cli.show import moment as short_time
 from mailonce.errors import ConfigError
 
 # Rows are read page by page, but shown together.
@@ -103,7 +103,7 @@ def empty_list(nouns: str, filters: Mapping[str, str | bool | None], otherwise: 
     What to do first is no advice for somebody who looked for one thing and did not find it.
     """
     given = [
-        f"--{name.replace('_', '-')}" + (f" {one_word(value)}" if isinstance(value, str) else "")
+        f"--{name.replace('_', '-')}" + (f" {short_time(value)}" if isinstance(value, str) else "")
         for name, value in filters.items()
         if value
     ]

@@ -11,7 +11,7 @@ from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.conflict_search import find_conflicts, show_conflicts
 from mailonce.edge.cli.events import (
     TIMELINE,
-    deliveries_in,
+    complete_deliveries,
     headline,
     say_unmatched,
     timeline_rows,
@@ -19,7 +19,6 @@ from mailonce.edge.cli.events import (
 from mailonce.edge.cli.inbox_search import find_mail_from, show_mail_from
 from mailonce.edge.cli.list_options import Limit
 from mailonce.edge.cli.refused_mail import refusals_of_address, show_refusals_of_address
-from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_history import histories, send_state
 from mailonce.edge.cli.show import Column, Show, moment
 from mailonce.edge.cli.suppressions import (
@@ -107,7 +106,7 @@ async def recipient(
         show.say(f"\nmessage [bold]{escape(message['message_id'])}[/bold]")
         for facts in message["recipients"]:
             show.console.print(headline(facts))
-            await name_removed_routes(client, deliveries_in(facts["timeline"]))
+            await complete_deliveries(client, facts["timeline"])
             again = await histories(client, facts["timeline"])
             show.table(TIMELINE, [*again, *timeline_rows(facts["timeline"])], sparse=True)
     await say_unmatched(client, show, messages)

@@ -10,12 +10,11 @@ import typer
 from mailonce.core.sends.send_lifecycle import SendState
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
-from mailonce.edge.cli.events import TIMELINE, deliveries_in, timeline_rows
+from mailonce.edge.cli.events import TIMELINE, complete_deliveries, timeline_rows
 from mailonce.edge.cli.list_options import Cursor, Limit, Recipient, Since, Until, empty_list
-from mailonce.edge.cli.removed_routes import name_removed_routes
 from mailonce.edge.cli.send_history import history
 from mailonce.edge.cli.send_ids import send_id_of
-from mailonce.edge.cli.show import Column, Show, one_word
+from mailonce.edge.cli.show import Column, Show, moment
 from mailonce.errors import ConfigError
 from mailonce.send.acts import SendWord
 
@@ -136,7 +135,7 @@ async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     if not show.json:
         if stored["attempts"]:
             show.table(STEPS, stored["attempts"], is_whole=True)
-        await name_removed_routes(client, deliveries_in(stored["timeline"]))
+        await complete_deliveries(client, stored["timeline"])
         rows = [*history(stored), *timeline_rows(stored["timeline"])]
         show.table(TIMELINE, rows, sparse=True, is_whole=True)
 
@@ -241,7 +240,7 @@ def _next(send: Any) -> str | None:
     look_up = f"look it up at the provider, then run `mailonce sends resolve {name} sent|not_sent`"
     if send["needs_person"]:
         return look_up
-    at = one_word(send["due_at"] or "")
+    at = moment(send["due_at"] or "")
     match send["next_step"]:
         case "attempt" if send["calls"]:
             return f"attempt {send['calls'] + 1} at {at}"

@@ -347,14 +347,10 @@ def printable(text: str) -> str:
     return "".join(char for char in text if char.isprintable() or char in "\n\t")
 
 
-def one_word(text: str) -> str:
-    """Write a time of the API so that no line is broken inside it; other text stays as it is."""
-    short = moment(text)
-    return text if short == text else short.replace(" ", "T")
-
-
 def moment(text: str) -> str:
-    """Shorten the API's times for people, in UTC as its Z says; other text stays as it is."""
-    if len(text) == 24 and text[10] == "T" and text.endswith("Z"):
-        return f"{text[:10]} {text[11:19]}Z"
-    return text
+    """Shorten the API's times for people, in UTC as its Z says; other text stays as it is.
+
+    They are one word, the same in tables and sentences: no line is broken inside one, and options
+    such as --since take it as it is.
+    """
+    return f"{text[:19]}Z" if len(text) == 24 and text[10] == "T" and text.endswith("Z") else text

@@ -9,7 +9,7 @@ from rich.markup import escape
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.list_options import Cursor, Limit, Since, Until, empty_list
-from mailonce.edge.cli.show import Column, Show, one_word
+from mailonce.edge.cli.show import Column, Show, moment
 
 app = group("suppression", "List, show, add and lift suppressions.")
 
@@ -100,8 +100,11 @@ async def lift(
     lifted = await client.delete("suppressions", address, reason=reason)
     if not stands["suppressed"] and stands["lifts"] and not show.json:
         last = stands["lifts"][0]
-        who = escape(f"{lifter_of(last)}, at {one_word(last['lifted_at'])}")
-        show.say(f"it was lifted already by {who}; now that covers what happened since, too")
+        who = escape(f"{lifter_of(last)}, at {moment(last['lifted_at'])}")
+        show.say(
+            f"nothing was suppressed: it was lifted already by {who}; the new lift also covers "
+            "what was reported since then and is still to arrive"
+        )
     await _print(client, show, lifted or await client.get("suppressions", address))
 
 
