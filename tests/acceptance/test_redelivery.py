@@ -69,7 +69,13 @@ def test_a_key_and_a_body_never_change_unless_someone_reprocesses(
         assert [one.headers.get("x-mailonce-redelivery") for one in endpoint.requests] == [
             None, None, None, "1", None,
         ]  # fmt: skip
-        expected = {"dry_run": True, "kind": "redelivery", "total": 1, "mail_deleted": 0}
+        expected = {
+            "dry_run": True,
+            "kind": "redelivery",
+            "total": 1,
+            "mail_deleted": 0,
+            "route_removed": 0,
+        }
         assert dry == expected
         assert (again["done"], anew["done"]) == (1, 1)
         schema = HTTP.get(f"{server.url}/v1/schemas/mailonce.event/1").json()
@@ -134,6 +140,7 @@ def test_the_retry_of_a_closed_letter_is_harmless_and_then_refused(
         delivered = server.api(path, method="POST")
 
         assert (retried.status_code, repeated.status_code) == (200, 200)
+        assert [one.json()["already_retried"] for one in (retried, repeated)] == [False, True]
         assert repeated.json()["resolved_at"] == retried.json()["resolved_at"]
         closed = f"{first['id']} is closed already: retried, at {retried.json()['resolved_at']}; "
         assert failed_again.status_code == delivered.status_code == 409

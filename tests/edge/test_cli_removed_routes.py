@@ -1,5 +1,6 @@
 """A route that was removed, as support staff meets it: what is left of it, and how it is sent."""
 
+import getpass
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -29,14 +30,15 @@ PUT_BACK = (
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Endpoint]]:
-    """A server of whose two routes one has dead letters, and the other waits for an hour."""
+    """A server of whose routes two have dead letters, and one waits for its next attempt."""
     shell = Shell(tmp_path_factory.mktemp("removed"))
     simulator = make_simulators(seed="removed")["sesmetric"]
-    with running_endpoint(crm=answers(422), later=answers(500)) as endpoint:
+    with running_endpoint(crm=answers(422), shut=answers(422), later=answers(500)) as endpoint:
         settings = SETTINGS.format(secret=simulator.settings()["secret"])
         (shell.folder / "mailonce.toml").write_text(settings)
         with shell.serving() as url:
             add(shell, endpoint, "crm")
+            add(shell, endpoint, "shut")
             add(shell, endpoint, "later")
             now_s = int(time.time())
             bounces = [
@@ -44,7 +46,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Endp
                 for number in range(LETTERS)
             ]
             post(url, "/in/main", *(simulator.post([one], now_s=now_s) for one in bounces))
-            wait_for(lambda: len(letters(shell, "crm")) == LETTERS, what="the dead letters")
+            wait_for(
+                lambda: [len(letters(shell, one)) for one in ("crm", "shut")] == [LETTERS] * 2,
+                what="the dead letters",
+            )
             wait_for(
                 lambda: [one["status"] for one in deliveries(shell, "later")] == [500] * LETTERS,
                 what="the other endpoint to be tried",
@@ -126,3 +131,84 @@ def test_what_waited_for_a_removed_route_is_a_dead_letter_at_once(
         assert "later (removed)" in shown
         assert "next attempt 2" not in shown
     assert "its route was removed" in shell.ok("dead", "show", listed[0]["id"]).out
+
+
+def test_who_retries_what_another_retries_is_told_the_truth(
+    desk: tuple[Shell, Endpoint],
+) -> None:
+    shell, _ = desk
+    shell.ok("route", "off", "shut")
+    first, second, third, *_ = letters(shell, "shut")
+
+    shell.ok("dead", "retry", first["id"], "--detach")
+    again = shell.ok("dead", "retry", first["id"], "--detach").out
+    with_others = shell.ok("dead", "retry", first["id"], second["id"], third["id"], "--detach").out
+    of_first = shell.ok("delivery", "show", first["delivery"], "--json").json
+
+    assert f"{first['id']} had been retried before, at 20" in again
+    assert "nothing more is sent" in again
+    assert "retried 2 of 3 dead letters; 1 had been retried or dismissed before\n" in with_others
+    assert of_first["redeliveries"] == 1
+
+    rows = shell.ok("delivery", "list", "--event", of_first["event"], "--json").json["data"]
+    assert [one["redelivery_pending"] for one in rows if one["route_name"] == "shut"] == [True]
+    message = shell.ok("events", "show", of_first["event"], "--json").json["message_id"]
+    shown = [shell.ok("message", message).out, shell.ok("recipient", ANN).out]
+    listed = shell.ok("undelivered", "--route", "shut").out
+    who = getpass.getuser()
+    for out in shown:
+        [line] = [one for one in out.splitlines() if of_first["id"] in one]
+        assert "→ shut: redelivery pending" in line
+        assert "1 attempt, before that HTTP 422, the route is off" in line
+        assert [one.split()[1:-1] for one in out.splitlines() if first["id"] in one] == [
+            ["→", "shut:", "retried", "-", "-", "by", f"local:{who}"]
+        ], out
+    assert "redelivery pending" in listed
+
+
+def test_a_timeline_says_who_had_a_delivery_sent_again(desk: tuple[Shell, Endpoint]) -> None:
+    shell, endpoint = desk
+    add(shell, endpoint, "good")
+    event = shell.ok("events", "list", "--json").json["data"][0]
+    shell.ok("reprocess", event["id"], "--route", "good")
+    [made] = deliveries(shell, "good")
+
+    shell.ok("redeliver", made["id"])
+    shown = shell.ok("message", event["message_id"]).out
+
+    rows = [one.split() for one in shown.splitlines() if "→ good" in one]
+    assert [(row[3], row[-1][:4]) for row in rows] == [
+        ("reprocessed", "rpr_"), ("redelivered", "rdl_"), ("delivered", "dlv_"),
+    ]  # fmt: skip
+    assert all(f"local:{getpass.getuser()}" in row for row in rows[:2])
+    assert all(row[0].startswith("20") for row in rows)
+
+
+def test_a_reason_that_is_given_later_is_kept_or_refused(desk: tuple[Shell, Endpoint]) -> None:
+    shell, _ = desk
+    *_, open_, retried = letters(shell, "shut")
+    shell.ok("route", "off", "shut")
+    shell.ok("dead", "retry", retried["id"], "--detach")
+
+    def dismiss(letter: Any, *reason: str) -> Any:
+        done = shell.run("dead", "dismiss", letter["id"], *reason)
+        kept = shell.ok("dead", "show", letter["id"], "--json").json["dismissed_because"]
+        return done.code, kept, done.out
+
+    assert dismiss(open_)[:2] == (0, None)
+    code, kept, out = dismiss(open_, "--reason", "it moved")
+    assert (code, kept) == (0, "it moved")
+    assert "now it has your reason" in out
+    assert dismiss(open_, "--reason", "it moved")[:2] == (0, "it moved")
+    for letter, reason in ((open_, "it moved"), (retried, None)):
+        code, kept, out = dismiss(letter, "--reason", "another")
+        assert (code, kept) == (1, reason)
+        assert "is closed already" in out
+        assert "the reason that you give is not kept" in out
+
+
+def test_an_id_that_nobody_knows_may_have_been_refused(desk: tuple[Shell, Endpoint]) -> None:
+    shell, _ = desk
+
+    for unknown in ("m-unknown", "m-unknown@example.net"):
+        assert "`mailonce refusals`" in shell.run("message", unknown).err

@@ -73,6 +73,9 @@ class DeliveryJson(TypedDict):
     # The last redelivery that made it due; None also where its dead letter was retried since.
     redelivery: str | None
     reprocessing: str | None
+    # Whether it was asked for again and has no outcome since: what `status` and `error` say is of
+    # an attempt before that.
+    redelivery_pending: bool
     status: int | None
     error: str | None
     # Its body was erased with its mail: it cannot be sent again.
@@ -272,10 +275,18 @@ def delivery_json(
         "redeliveries": row.redeliveries,
         "redelivery": _rerun_id(RerunKind.REDELIVERY, row.redelivery),
         "reprocessing": _rerun_id(RerunKind.REPROCESSING, row.reprocessing),
+        "redelivery_pending": _is_redelivery_pending(row),
         "status": row.status,
         "error": row.error,
         "mail_deleted": row.is_erased,
     }
+
+
+def _is_redelivery_pending(row: StoredDelivery) -> bool:
+    # An attempt is counted when it begins.
+    began = row.round_began + (row.state is State.LEASED)
+    is_open = row.state in {State.DUE, State.LEASED}
+    return is_open and row.redeliveries > 0 and row.attempts == began
 
 
 def _rerun_id(kind: RerunKind, id_: bytes | None) -> str | None:

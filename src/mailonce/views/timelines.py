@@ -78,8 +78,6 @@ class DeliveryEntryJson(TypedDict):
     # As in GET /v1/deliveries.
     redelivery: str | None
     reprocessing: str | None
-    # Whether it was asked for again and has no outcome since: what `status` and `error` say is of
-    # an attempt before that.
     redelivery_pending: bool
     status: int | None
     error: str | None
@@ -300,7 +298,6 @@ def _delivery_entry(row: StoredDelivery, known: KnownDeliveries) -> DeliveryEntr
     whole = {
         "kind": "delivery",
         **delivery_json(row, known.routes, known.down),
-        "redelivery_pending": _is_redelivery_pending(row),
         "route_on": route is not None and route.off is None,
         "dismissed_at": None if dismissal is None else moment(dismissal.at_ms),
         "dismissed_because": None if dismissal is None else dismissal.because,
@@ -308,13 +305,6 @@ def _delivery_entry(row: StoredDelivery, known: KnownDeliveries) -> DeliveryEntr
     return cast(
         "DeliveryEntryJson", {name: whole[name] for name in DeliveryEntryJson.__annotations__}
     )
-
-
-def _is_redelivery_pending(row: StoredDelivery) -> bool:
-    # An attempt is counted when it begins.
-    began = row.round_began + (row.state is State.LEASED)
-    is_open = row.state in {State.DUE, State.LEASED}
-    return is_open and row.redeliveries > 0 and row.attempts == began
 
 
 def _event_entry(row: LoggedEvent, known: KnownDeliveries) -> TimelineJson:

@@ -15,6 +15,7 @@ from mailonce.edge.cli.delivery_choice import (
     pending_words,
     say_how_to_send_again,
     say_left_out,
+    state_words,
 )
 from mailonce.edge.cli.delivery_outcomes import (
     ONE_AT_A_TIME,
@@ -98,6 +99,7 @@ async def list_(
     page = await client.some("deliveries", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         await name_removed_routes(client, page["data"])
+        page = {**page, "data": [one | {"state": state_words(one)} for one in page["data"]]}
     show.page(page, COLUMNS, empty=empty_list("deliveries", wanted, EMPTY))
 
 
@@ -110,7 +112,8 @@ async def show_(
     if show.answer(delivery):
         return
     await name_removed_routes(client, [delivery])
-    show.fields(delivery | {"next_attempt": next_attempt_time(delivery)}, FIELDS)
+    words = {"state": state_words(delivery), "next_attempt": next_attempt_time(delivery)}
+    show.fields(delivery | words, FIELDS)
     if delivery["history"]:
         show.table(TRY_COLUMNS, delivery["history"], sparse=True, is_whole=True)
     show.fields(delivery, ("body",))
@@ -240,7 +243,10 @@ async def _begin(
         return
     if made["state"] == "stopped":
         raise RefusedError(f"{made['id']} was stopped at {made['done']:,} of {made['total']:,}")
-    show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
+    if made["state"] == "running":
+        show.say(f"{made['id']}: {_many(made['total'], of)} to be queued for delivery")
+    else:
+        show.say(f"{made['id']}: queued {made['done']:,} of {made['total']:,} {of} for delivery")
     say_left_out(show, made)
     show.plain(pending)
     if not follows:

@@ -107,6 +107,8 @@ def _how_to_send_pending(rows: Sequence[Any], count: int | None = None) -> str:
     # A server of before does not tell it.
     if rows and all(row.get("endpoint_down") for row in rows):
         return ENDPOINT_DOWN
+    if rows and all(row["next_attempt_at"] is None for row in rows):
+        return "the route is off, or read by its consumer; see `mailonce undelivered`"
     return f"--state pending sends {them} now"
 
 
@@ -167,7 +169,12 @@ def sendable_routes(page: Any) -> list[str]:
 
 
 def state_words(row: Any) -> str:
-    """Name the state of a delivery; a failed one may have nothing left to send."""
+    """Name the state of a delivery; a failed one may have nothing left to send.
+
+    What a table shows beside one that waits to be sent again is the outcome before that.
+    """
+    if row.get("redelivery_pending"):
+        return f"redelivery {row['state']}"
     return f"{row['state']}, mail deleted" if _is_deleted(row) else str(row["state"])
 
 

@@ -237,7 +237,11 @@ async def say_unmatched(client: ApiSession, show: Show, messages: Iterable[Any])
 
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
     """Give the rows of a timeline: the send, the events and their deliveries, and replies."""
-    return [_timeline_row(entry) for entry in entries]
+    rows: list[dict[str, Any]] = []
+    for entry in entries:
+        # Who had a delivery sent again stands before what became of that.
+        rows += [*entry.get("sent_again", ()), _timeline_row(entry)]
+    return rows
 
 
 async def complete_deliveries(client: ApiSession, entries: Iterable[Any]) -> None:
@@ -259,8 +263,8 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
             is_again = bool(entry.get("redelivery_pending"))
             # What others wrote comes last: it may be cut.
             parts = [
-                attempts, *_outcome(status, is_again=is_again), *entry.get("sent_again", ()),
-                *_why_it_waits(entry), *_why_dismissed(entry), *_outcome(error, is_again=is_again),
+                attempts, *_outcome(status, is_again=is_again), *_why_it_waits(entry),
+                *_why_dismissed(entry), *_outcome(error, is_again=is_again),
             ]  # fmt: skip
             return {
                 "when": entry["done_at"] or entry["made_at"],
