@@ -8,17 +8,24 @@ import pytest
 from sqlalchemy import select
 
 from mailonce.core.access import Caller, Scope
-from mailonce.core.deliveries.route import RouteKind
+from mailonce.core.deliveries.route import Route, RouteKind
+from mailonce.core.query import DeadLetterFilter
 from mailonce.core.work.states import AttemptKind, State
-from mailonce.errors import ClashError
+from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.handlers import handler_id
 from mailonce.manage.audit import begin_change, entry_of
+from mailonce.queue import maintain
 from mailonce.service import Service
 from mailonce.settings import RouteSettings, Settings
 from mailonce.store import audit
 from mailonce.store.audit import ACTING
+from mailonce.store.configuration import routes
 from mailonce.store.configuration.removed_routes import REMOVAL
+from mailonce.store.ledger import dead_letters
+from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.schema.tables import DELIVERIES
+from mailonce.views.deliveries import list_undelivered
+from mailonce.views.paging import PageQuery
 from mailonce.wiring import build_service
 from tests.factories import Ledger
 
@@ -148,3 +155,66 @@ async def test_what_is_due_to_a_route_that_is_put_back_is_not_given_up(service: 
 
     rows = await service.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
     assert [(row.state, row.lane) for row in rows] == [(State.DUE, AttemptKind.FIRST)] * 2
+
+
+async def test_a_route_that_was_removed_is_not_called_unknown(service: Service) -> None:
+    await make(service)
+    await remove(service)
+
+    with pytest.raises(MissingError, match="it was removed: put the route back with"):
+        await service.manage.routes.find(ANN, "crm")
+    with pytest.raises(MissingError) as unknown:
+        await service.manage.routes.find(BOB, "crm")
+
+    assert "removed" not in str(unknown.value)
+
+
+async def test_a_letter_is_retried_by_the_databases_word_on_its_route(service: Service) -> None:
+    """Another process may have removed the route, or put it back, a moment ago."""
+    route = await make(service)
+    await owe(service, 1)
+    await service.manage.routes.remove(ANN, route)
+    await service.maintenance.give_up_removed(route)
+    await service.configuration.reload()
+    [letter] = await _letters(service)
+    with pytest.raises(RefusedError, match="its route was removed"):
+        await service.reruns.retry(letter)
+
+    put = service.manage.routes.prepare(
+        Route(id=route, workspace="default", name="crm", url=CRM.url), origin="api"
+    )
+    await service.database.write(put)
+    await service.configuration.reload()
+    await service.database.write(lambda tx: routes.remove(tx, "default", route))
+    with pytest.raises(RefusedError, match="its route was removed"):
+        await service.reruns.retry(letter)
+    assert await _letters(service) == [letter]
+
+    await service.configuration.reload()
+    await service.database.write(put)
+    assert await service.reruns.retry(letter)
+    assert await _letters(service) == [], "it is closed"
+
+
+async def test_many_that_were_pending_are_given_up_bit_by_bit(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintain, "DELIVERY_ROWS", 2)
+    monkeypatch.setattr(maintain, "REMOVAL_SLICES_MAX", 2)
+    route = await make(service)
+    await owe(service, 5)
+
+    await service.remove_route(ANN, route)
+
+    left = await list_undelivered(service.database, "default", {}, PageQuery(50))
+    assert (left["routes"][0]["pending"], left["routes"][0]["failed"]) == (1, 4)
+    assert left["routes"][0]["next_attempt_at"] is None
+    await service.maintenance.prune()
+    assert len(await _letters(service)) == 5
+
+
+async def _letters(service: Service) -> list[DeadLetter]:
+    where = DeadLetterFilter()
+    return await service.database.read(
+        lambda tx: dead_letters.page(tx, "default", where, below=None, limit=100)
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mailonce.core.access import Caller
+from mailonce.core.deliveries.removed_route import put_back_words
 from mailonce.core.deliveries.route import Route, RouteKind, RouteSecret, check_route
 from mailonce.core.deliveries.route_secret import Signing, rotated, secret_for
 from mailonce.core.deliveries.signing import SECRET_BYTES, check_secret
@@ -18,7 +19,7 @@ from mailonce.core.record_origin import (
     origin_when_put,
 )
 from mailonce.core.signatures.sealing import UNREADABLE
-from mailonce.errors import ConfigError, RefusedError
+from mailonce.errors import ConfigError, MissingError, RefusedError
 from mailonce.handlers import handler_id
 from mailonce.manage.managing import Change, Parts, taken_name, too_many
 from mailonce.manage.records import changed_route, route_of
@@ -56,7 +57,13 @@ class Routes:
         """
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
         if route is None:
-            raise missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
+            removed = await self.parts.database.read(
+                lambda tx: removed_routes.removed_id(tx, caller.workspace, id_or_name)
+            )
+            missing = missing_name("route", id_or_name, (one.name for one in self.list_of(caller)))
+            if removed is not None:
+                raise MissingError(f"{missing}; it was removed: {put_back_words(id_or_name)}")
+            raise missing
         return route
 
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:

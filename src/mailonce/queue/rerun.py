@@ -24,7 +24,7 @@ from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, T
 from mailonce.store.ledger import dead_letters, events
 from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.ledger.events import LoggedEvent
-from mailonce.store.work import pages, redelivery, reprocessing, reruns
+from mailonce.store.work import expiry, pages, redelivery, reprocessing, reruns
 from mailonce.store.work.pages import DeliveryPosition
 from mailonce.store.work.redelivery import RedeliveryCount, RedeliveryRequest
 from mailonce.store.work.reprocessing import LogSlice, NewDelivery
@@ -192,6 +192,21 @@ class Reruns:
         it was read, nothing is sent.
         Raises: RefusedError where its route or its body is gone.
         """
+        done = await self._retry_now(letter)
+        # Another process may have put its route back a moment ago.
+        if done == 0 and await self._configuration.refresh():
+            done = await self._retry_now(letter)
+        if done is None:
+            return False
+        if not done:
+            known = self._configuration.snapshot.routing.routes.get(letter.workspace, ())
+            find = partial(_why_not, letter=letter, routes=known)
+            raise RefusedError(await self._database.read(find))
+        self._wake([letter.route or ""])
+        return True
+
+    async def _retry_now(self, letter: DeadLetter) -> int | None:
+        """Make the delivery of a letter due; None: the letter is closed, 0: nothing can be sent."""
         key = letter.delivery
         assert key is not None, "only a letter of a delivery is delivered again"
         again = self._again(letter.workspace, await self._database.head())
@@ -201,17 +216,12 @@ class Reruns:
         def work(tx: Tx) -> int | None:
             if not dead_letters.take_open(tx, letter.workspace, letter.id):
                 return None
+            # Another process may have removed its route a moment ago.
+            if letter.route is None or not expiry.is_there(tx, letter.route):
+                return 0
             return redelivery.redeliver(tx, letter.workspace, filter_, bounds, again)
 
-        done = await self._database.write(work)
-        if done is None:
-            return False
-        if not done:
-            known = self._configuration.snapshot.routing.routes.get(letter.workspace, ())
-            find = partial(_why_not, letter=letter, routes=known)
-            raise RefusedError(await self._database.read(find))
-        self._wake([letter.route or ""])
-        return True
+        return await self._database.write(work)
 
     async def step(self) -> bool:
         """Run one slice of every rerun that is ours; say whether there was one."""

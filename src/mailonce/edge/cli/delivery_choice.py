@@ -136,7 +136,8 @@ def say_removed(show: Show, backlogs: Sequence[Any]) -> None:
     for one in backlogs:
         if one["failed"] and one.get("route_removed"):
             name = one["removed_name"]
-            way = "" if name is None else f"{put_back_words(name)}; or "
+            can_return = name is not None and not one["name_taken"]
+            way = f"{put_back_words(name)}; or " if can_return else ""
             words = (
                 f"{one['failed']:,} of {one['route_name']} cannot be sent as things are: "
                 f"{way}close {'it' if one['failed'] == 1 else 'them'}: "

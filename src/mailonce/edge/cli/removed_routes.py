@@ -15,6 +15,9 @@ AUDIT_ROWS = 20
 async def name_removed_routes(client: ApiSession, rows: Iterable[Any]) -> None:
     """Give deliveries and sums whose route was removed a name to be shown, with that word."""
     nameless = [row for row in rows if row.get("route") and row["route_name"] is None]
+    if not nameless:
+        return
+    there = {one["name"] for one in (await client.get("routes"))["data"]}
     names: dict[str, str] = {}
     for id_ in list(dict.fromkeys(row["route"] for row in nameless))[:ROUTES_MAX]:
         names[id_] = await _name_of(client, id_)
@@ -24,11 +27,13 @@ async def name_removed_routes(client: ApiSession, rows: Iterable[Any]) -> None:
         row["route_removed"] = True
         # Without a name it cannot be put back as it was.
         row["removed_name"] = None if name == row["route"] else name
+        row["name_taken"] = name in there
 
 
 def removed_words(row: Any, *, delivery: str | None = None) -> str:
     """Say that the route of a delivery or dead letter was removed, and what to do about it."""
-    return removed_route_words(row.get("removed_name"), delivery=delivery)
+    name, is_taken = row.get("removed_name"), bool(row.get("name_taken"))
+    return removed_route_words(name, is_taken=is_taken, delivery=delivery)
 
 
 async def giving_up_words(client: ApiSession, route: str | None = None) -> list[str]:
