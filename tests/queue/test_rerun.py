@@ -286,6 +286,33 @@ async def test_a_filter_takes_what_it_names_and_a_dry_run_counts_the_same(bench:
         assert (counted, done.done, changed) == (number, number, number), filter_
 
 
+async def test_what_is_counted_is_what_is_done_where_a_route_was_removed(bench: Bench) -> None:
+    await bench.ledger.add_route()
+    await bench.ledger.add_route(id="rte_gone")
+    await bench.owe(3, state=State.DONE, done_ms=1)
+    rows = await bench.rows()
+    gone = [key for key, row in rows.items() if row.route == "rte_gone"]
+    kept, pending, erased = (key for key, row in rows.items() if row.route == "rte_main")
+    await bench.change([pending], state=State.DUE, done_ms=None)
+    await bench.change([erased], body=b"")
+    await bench.database.write(lambda tx: routes.remove(tx, "default", "rte_gone"))
+    await bench.configuration.reload()
+    every = RerunFilter(ids=(*gone, kept, pending, erased, kept))
+
+    named = await bench.reruns.leave_out_unsendable("default", every)
+    counted = await bench.reruns.count("default", REDELIVERY, named.filter_)
+    done = await bench.run(named.filter_)
+
+    assert (named.mail_deleted, named.route_removed) == (1, 3)
+    assert (counted.total, done.total, done.done) == (2, 2, 2)
+    with pytest.raises(RefusedError, match="nor can 2 more: its route was removed"):
+        await bench.reruns.leave_out_unsendable("default", RerunFilter(ids=tuple(gone)))
+    assert (await bench.reruns.leave_out_unsendable("default", EVERYTHING)).filter_ == EVERYTHING
+    await bench.change([kept], state=State.DONE, done_ms=1)
+    by_filter = await bench.reruns.count("default", REDELIVERY, EVERYTHING)
+    assert (by_filter.total, (await bench.run()).done) == (1, 1)
+
+
 async def test_another_workspace_sees_and_moves_nothing(bench: Bench) -> None:
     [key] = await bench.owe(1, state=State.DONE, done_ms=1)
 
