@@ -312,7 +312,7 @@ def test_events_are_followed_as_they_arrive(
         wait_for(has_ended, what="an event to be shown")
         out, err = following.communicate()
 
-    assert re.fullmatch(r"\S+ \S+ +opened +ann\S+ +main +m-\d+\n", out), out
+    assert re.fullmatch(r"\S+ +opened +ann\S+ +main +m-\d+\n", out), out
     assert err == "mailonce: waiting for new events; Ctrl-C stops\n"
 
 

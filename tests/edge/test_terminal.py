@@ -30,7 +30,7 @@ LISTINGS = {
     ("key", "list"): (r"a-key-with-quite-a-long-name", ("key", "list")),
     ("suppression", "list"): (rf"{LONG_ADDRESS}", ("suppression", "show")),
 }
-TIME = re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ")
+TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 DAY = re.compile(r"\b20\d\d-\d\d-\d\d|\b20\d\d-\S*…")
 # Listings that show whom a mail was sent to.
 ADDRESSED = frozenset({("events", "list"), ("sends", "list"), ("suppression", "list")})
