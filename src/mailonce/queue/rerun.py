@@ -1,13 +1,12 @@
 """Run reruns slice by slice: each slice and its progress commit together."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from mailonce.clock import Clock
-from mailonce.core.deliveries.delivery import delivery_id, identity_of, key_of, shown_event
-from mailonce.core.deliveries.removed_route import removed_route_words
+from mailonce.core.deliveries.delivery import identity_of, key_of, shown_event
 from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.core.deliveries.route import Route
 from mailonce.core.deliveries.routed_body import body_for, steps_max_of
@@ -16,15 +15,14 @@ from mailonce.core.ids import public
 from mailonce.errors import ClashError, MailonceError, MissingError, RefusedError
 from mailonce.loop import Loop
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.deliveries import ERASED
 from mailonce.queue.rerun_scope import RerunScope, beginning, count, end_ms_of
+from mailonce.queue.unsendable import NamedDeliveries, leave_out_unsendable, why_not
 from mailonce.store.audit import name_object
-from mailonce.store.configuration import removed_routes
 from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
 from mailonce.store.ledger import dead_letters, events
 from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.ledger.events import LoggedEvent
-from mailonce.store.work import expiry, pages, redelivery, reprocessing, reruns
+from mailonce.store.work import expiry, redelivery, reprocessing, reruns
 from mailonce.store.work.pages import DeliveryPosition
 from mailonce.store.work.redelivery import RedeliveryCount, RedeliveryRequest
 from mailonce.store.work.reprocessing import LogSlice, NewDelivery
@@ -47,14 +45,6 @@ class ReadArrival(Protocol):
 
 
 ReadArrivals = Callable[[str, Iterable[bytes]], Awaitable[Mapping[bytes, ReadArrival]]]
-
-
-class NamedDeliveries(NamedTuple):
-    """The deliveries that can be sent again of those that were named, and how many cannot."""
-
-    filter_: RerunFilter
-    mail_deleted: int = 0
-    route_removed: int = 0
 
 
 class _OvertakenError(MailonceError):
@@ -92,31 +82,8 @@ class Reruns:
 
         Raises: RefusedError where none is left.
         """
-        if not filter_.ids:
-            return NamedDeliveries(filter_)
-        named = tuple(dict.fromkeys(filter_.ids))
         known = self._configuration.snapshot.routing.routes.get(workspace, ())
-
-        def work(tx: Tx) -> tuple[set[bytes], dict[bytes, str]]:
-            erased = redelivery.erased(tx, workspace, named)
-            there = {route.id for route in known}
-            rows = pages.get_many(tx, workspace, named)
-            left = {bytes(row.key): row.route for row in rows if row.route not in there}
-            return erased, {key: route for key, route in left.items() if key not in erased}
-
-        erased, of_removed = await self._database.read(work)
-        ids = tuple(key for key in named if key not in erased and key not in of_removed)
-        if ids:
-            return NamedDeliveries(replace(filter_, ids=ids), len(erased), len(of_removed))
-        why = ERASED
-        if (removed := of_removed.get(named[0])) is not None:
-            find = partial(
-                _removed_words, workspace=workspace, route_id=removed, routes=known,
-                delivery=delivery_id(named[0]),
-            )  # fmt: skip
-            why = await self._database.read(find)
-        others = f", nor can {len(named) - 1:,} more" if len(named) > 1 else ""
-        raise RefusedError(f"{delivery_id(named[0])} cannot be sent again{others}: {why}")
+        return await leave_out_unsendable(self._database, workspace, filter_, known)
 
     async def count(self, workspace: str, kind: RerunKind, filter_: RerunFilter) -> RedeliveryCount:
         """Count what a rerun would make due, and what it leaves out as erased."""
@@ -200,7 +167,7 @@ class Reruns:
             return False
         if not done:
             known = self._configuration.snapshot.routing.routes.get(letter.workspace, ())
-            find = partial(_why_not, letter=letter, routes=known)
+            find = partial(why_not, letter=letter, routes=known)
             raise RefusedError(await self._database.read(find))
         self._wake([letter.route or ""])
         return True
@@ -336,29 +303,6 @@ class Reruns:
             while await self.step():
                 pass
         return LOOK_EVERY_S
-
-
-def _why_not(tx: Tx, letter: DeadLetter, routes: Collection[Route]) -> str:
-    """Say why nothing of a delivery can be sent again."""
-    assert letter.delivery is not None, "only a delivery is sent again"
-    if redelivery.erased(tx, letter.workspace, [letter.delivery]):
-        return f"{ERASED}; nothing is left to send"
-    if letter.route is None or letter.route in {route.id for route in routes}:
-        return "its body is past the window; nothing is left to send"
-    return _removed_words(tx, letter.workspace, letter.route, routes)
-
-
-def _removed_words(
-    tx: Tx,
-    workspace: str,
-    route_id: str,
-    routes: Collection[Route],
-    *,
-    delivery: str | None = None,
-) -> str:
-    name = removed_routes.removed_name(tx, workspace, route_id)
-    is_taken = name in {route.name for route in routes}
-    return removed_route_words(name, is_taken=is_taken, delivery=delivery)
 
 
 def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:
