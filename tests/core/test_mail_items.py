@@ -1,7 +1,10 @@
 """What a mail claims: a copy is known in each of its layers, and inboxes share no key."""
 
+from msgspec.structs import replace
+
 from mailonce.core.inboxes.inbox import KnownInbox
 from mailonce.core.inboxes.mail_items import (
+    FETCH_LANES,
     LANES,
     NO_INBOX,
     BlobRow,
@@ -13,7 +16,7 @@ from mailonce.core.inboxes.mail_items import (
 )
 from mailonce.core.ledger.claim import FIRST, STANDS, CopyOf
 from mailonce.core.ledger.entry import CopyRow
-from mailonce.core.mail.incoming import IncomingMail, MailEnvelope, MimeContent
+from mailonce.core.mail.incoming import FetchContent, IncomingMail, MailEnvelope, MimeContent
 from mailonce.core.work.states import State
 from tests.factories import make_body, make_entry, make_source, new_id
 
@@ -79,12 +82,27 @@ def test_the_first_is_kept_and_owed_a_reading_and_a_copy_only_noted() -> None:
     assert isinstance(blob, BlobRow)
     assert isinstance(row, MailRow)
     assert (blob.content, row.state, row.inbox) == (b"Subject: hello\r\n\r\n", State.DUE, ANN.id)
-    assert row.digester == lane_of(ANN.id) in LANES
+    assert row.digester == lane_of("mime", inbox=ANN.id, source=entry.source) in LANES
     [copy] = list(mail.rows(entry, CopyOf(b"owner")))
     assert isinstance(copy, CopyRow)
     assert (copy.arrival, copy.event) == (entry.id, b"owner")
     assert copy.position < 0, "where no event of the arrival stands"
     assert list(mail.rows(entry, STANDS)) == [blob, row]
+
+
+def test_mail_to_be_fetched_has_the_lane_of_its_source_and_no_other_mail_has() -> None:
+    entry = make_entry(make_source(), make_body(), now_ms=0)
+    wanted = FetchContent(what="test.mail", arguments={})
+    _, mails = items_of(replace(make_mail(), content=wanted), ANN, BOB)
+
+    rows = [row for mail in mails for row in mail.rows(entry, FIRST) if isinstance(row, MailRow)]
+
+    own = lane_of("fetch", inbox="", source=entry.source)
+    assert [row.digester for row in rows] == [own, own]
+    names = [f"n{number}" for number in range(200)]
+    assert {lane_of("fetch", inbox=ANN.id, source=one) for one in names} == set(FETCH_LANES)
+    assert {lane_of("fields", inbox=one, source=entry.source) for one in names} == set(LANES)
+    assert set(LANES).isdisjoint(FETCH_LANES)
 
 
 def test_copies_for_two_inboxes_are_told_apart() -> None:

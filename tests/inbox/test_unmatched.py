@@ -6,7 +6,8 @@ import pytest
 
 from mailonce.core.ids import public
 from mailonce.core.inboxes.inbox import KnownInbox
-from mailonce.core.inboxes.mail_items import NO_INBOX, lane_of
+from mailonce.core.inboxes.mail_items import FETCH_LANES, NO_INBOX, lane_of
+from mailonce.core.mail.incoming import FetchContent, IncomingMail, MailEnvelope
 from mailonce.core.work.states import State
 from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.queue.purge_inboxes import InboxPurge
@@ -37,7 +38,8 @@ async def test_an_adopted_mail_is_numbered_and_owed_a_reading(post: Post, manage
     adopted = await managed.inboxes.adopt(ALICE, mail, "ann@in.test")
     again = await managed.inboxes.adopt(ALICE, mail, inbox.id)
 
-    assert (adopted.inbox, adopted.seq, adopted.lane) == (inbox.id, 2, lane_of(inbox.id))
+    lane = lane_of("mime", inbox=inbox.id, source="smtp")
+    assert (adopted.inbox, adopted.seq, adopted.lane) == (inbox.id, 2, lane)
     assert again.seq == 2
     [row] = [one for one in await post.mails() if public("mail", one["key"]) == mail]
     assert (row["inbox"], row["seq"], row["state"]) == (inbox.id, 2, State.DUE)
@@ -46,6 +48,20 @@ async def test_an_adopted_mail_is_numbered_and_owed_a_reading(post: Post, manage
     assert await post.database.read(
         lambda tx: unmatched.page(tx, "default", below=None, limit=10)
     ) == []  # fmt: skip
+
+
+async def test_mail_to_be_fetched_is_adopted_into_the_lane_of_its_source(
+    post: Post, managed: Managed
+) -> None:
+    inbox = await post.make("ann@in.test")
+    envelope = MailEnvelope(recipients=("ann@in.test",), origin="provider")
+    wanted = IncomingMail(envelope=envelope, content=FetchContent(what="test.mail", arguments={}))
+    accepted = await post.acceptance.accept(wanted, [KnownInbox(NO_INBOX, "default", "")])
+
+    adopted = await managed.inboxes.adopt(ALICE, public("mail", accepted.mails[0]), inbox.id)
+
+    assert adopted.lane == lane_of("fetch", inbox=inbox.id, source="smtp") in FETCH_LANES
+    assert [row["digester"] for row in await post.mails()] == [adopted.lane]
 
 
 async def test_of_several_inboxes_that_adopt_it_at_once_one_has_it(

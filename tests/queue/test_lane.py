@@ -49,6 +49,17 @@ def test_a_busy_lane_asks_for_several_slots_at_once_but_not_for_ever() -> None:
     assert lane.room(1.0) == 2
 
 
+def test_a_lane_without_a_breaker_goes_on_whatever_fails() -> None:
+    settings = LaneSettings("", ROUTE.rule, has_breaker=False)
+    lane = WorkLane.of(cast("Any", None), "x", settings, BreakerRule(failures=1), now_s=0.0)
+    lane.held_until_s = 1_000.0
+
+    opened = [lane.breaker.failed(1.0) for _ in range(10_000)]
+
+    assert not any(opened)
+    assert lane.room(1.0) == 8
+
+
 def test_an_idle_lane_with_one_slot_asks_at_once() -> None:
     assert make_lane(concurrency=1).room(0.0) == 1
 

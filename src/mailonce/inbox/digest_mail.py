@@ -13,6 +13,7 @@ hour; then the mail is a dead letter, and those that came after it are shown.
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from msgspec import structs
 from mailonce.core.events.event import Event, EventType, detail_of, fitted
 from mailonce.core.events.key import WHOLE, EventKeys, Fingerprint, Identity, Key, KeyScope
 from mailonce.core.ids import ArrivalId, EventId, nth_event_id
-from mailonce.core.inboxes.mail_items import DIGEST_DEADLINE_S, LANES, BlobRow
+from mailonce.core.inboxes.mail_items import DIGEST_DEADLINE_S, FETCH_LANES, LANES, BlobRow
 from mailonce.core.inboxes.message_items import (
     AttachmentRow,
     FetchedContent,
@@ -99,7 +100,10 @@ class DigestRules:
 
 
 class Digests:
-    """The reading of mail as a kind of work; a lane has the mail of some of the inboxes."""
+    """The reading of mail as a kind of work.
+
+    A lane has the mail of some of the inboxes, or that to be fetched for some of the sources.
+    """
 
     table = DIGEST_TABLE
 
@@ -124,13 +128,18 @@ class Digests:
         self.leases = database.leases(DIGEST_TABLE)
 
     def find(self, lane: str) -> LaneSettings | None:
-        return LaneSettings("", RULE) if lane in LANES else None
+        """Find a lane; none has one endpoint, and a fetch that fails waits by itself."""
+        is_known = lane in LANES or lane in FETCH_LANES
+        return LaneSettings("", RULE, has_breaker=False) if is_known else None
 
     def then(self, changed: Callable[[], None]) -> None:
         """Call nobody: the lanes of mail never change."""
 
     async def run(self, lane: LaneSettings, job: LeasedJob) -> AttemptOutcome | None:
-        """Read one mail, unless it was deleted or an earlier attempt read it."""
+        """Read one mail, unless it was deleted or an earlier attempt read it.
+
+        One to be fetched that a process of an older version left in a lane of inboxes is moved.
+        """
         del lane
         mail = await self._database.read(lambda tx: messages.mail(tx, job.key))
         if mail is None or mail.seq is None:
@@ -138,6 +147,10 @@ class Digests:
         if mail.message is not None or mail.content is None:
             return await self._matched(mail)
         try:
+            if mail.format == ContentFormat.FETCH and job.route in LANES:
+                moving = partial(messages.move, mail=mail, token=job.token)
+                await self._database.write(moving, priority=Priority.WORKER)
+                return AttemptOutcome(is_untried=True)
             content = read_content(ContentFormat(mail.format), mail.content)
             if isinstance(content, FetchContent):
                 content = await self._fetch(mail, content)

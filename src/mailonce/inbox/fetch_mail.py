@@ -4,6 +4,7 @@ The fetch is part of reading the mail, so it is tried again as that is. Where th
 mail no longer, what its hook said of it is read instead.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from mailonce.clock import Clock
@@ -21,7 +22,9 @@ from mailonce.net.http import GuardedClient
 from mailonce.providers import inbound
 from mailonce.store.inboxes.messages import MailToRead
 
+# Of one request, and of all that a mail takes: less than its lease.
 TIMEOUT_S = 20.0
+MAIL_TIMEOUT_S = 45.0
 
 
 class MailFetcher:
@@ -45,9 +48,14 @@ class MailFetcher:
                 f"{wanted.what[:60]!r} cannot be fetched: its source was deleted, or this version "
                 "does not know how; make the source again, or update mailonce"
             )
-        outcome = await run_fetch(
-            way, wanted.arguments, source, self._ask, now_ms=self._clock.now_ms
-        )
+        try:
+            async with asyncio.timeout(MAIL_TIMEOUT_S):
+                outcome = await run_fetch(
+                    way, wanted.arguments, source, self._ask, now_ms=self._clock.now_ms
+                )
+        except TimeoutError as error:
+            late = f"the provider did not hand over the whole mail in {MAIL_TIMEOUT_S:g} s"
+            raise UnavailableError(late) from error
         if not isinstance(outcome, FetchProblem):
             return outcome
         known = way.fallback(wanted.arguments) if outcome.is_final else None

@@ -19,7 +19,7 @@ from mailonce.core.inboxes.inbox_request import (
     inbox_for,
     request_keys,
 )
-from mailonce.core.inboxes.mail_items import MAIL_PREFIX, lane_of
+from mailonce.core.inboxes.mail_items import MAIL_PREFIX
 from mailonce.core.mail.address import read_address, read_domain
 from mailonce.core.text import storable
 from mailonce.errors import ClashError, MissingError, ParseError, RefusedError
@@ -230,11 +230,12 @@ class Inboxes:
             held = unmatched.holder(tx, caller.workspace, key)
             if held is None:
                 raise MissingError(f"there is no mail {mail_id[:80]!r}; see GET /v1/unmatched")
+            lane = held.lane_in(inbox.id)
             if held.seq is not None:
                 if held.inbox == inbox.id:
-                    return AdoptedMail(inbox.id, held.seq, lane_of(inbox.id))
+                    return AdoptedMail(inbox.id, held.seq, lane)
                 raise ClashError(f"inbox {held.inbox} has adopted this mail already")
-            adopted = unmatched.adopt(tx, key, inbox, now_ms=now_ms)
+            adopted = unmatched.adopt(tx, key, inbox, lane=lane, now_ms=now_ms)
             if adopted is None:
                 raise RefusedError(
                     "this inbox has no room for the mail now; delete some of its mail, or "

@@ -19,6 +19,8 @@ class LaneSettings(NamedTuple):
     workspace: str
     rule: WorkRule
     subject: Any = None
+    # Whether failures in a row hold up all of it: it has one endpoint, which may be down.
+    has_breaker: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mailonce.core.work.breaker import Breaker, BreakerRule
+from mailonce.core.work.breaker import NEVER_OPEN, Breaker, BreakerRule
 from mailonce.core.work.retry_rule import WorkRule
 from mailonce.core.work.states import AttemptKind
 from mailonce.queue.work import LaneSettings, Work
@@ -80,7 +80,8 @@ class WorkLane:
         cls, work: Work, id_: str, settings: LaneSettings, rule: BreakerRule, *, now_s: float
     ) -> "WorkLane":
         """Begin with a full bucket of tokens."""
-        lane = cls(id_, work, settings, settings.rule, Breaker(rule), tokens_s=now_s)
+        breaker = Breaker(rule if settings.has_breaker else NEVER_OPEN)
+        lane = cls(id_, work, settings, settings.rule, breaker, tokens_s=now_s)
         lane.tokens = lane._burst
         return lane
 

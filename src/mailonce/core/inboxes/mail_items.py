@@ -21,7 +21,9 @@ from mailonce.core.ledger.entry import CopyRow, Entry
 from mailonce.core.mail.incoming import ContentFormat, IncomingMail, stored_content, stored_facts
 from mailonce.core.work.states import State
 
-DIGEST_LANES = 4
+# The lanes of mail that is whole, and of mail that has to be fetched from a provider.
+LANES = tuple(f"digest-{number}" for number in range(4))
+FETCH_LANES = tuple(f"fetch-{number}" for number in range(8))
 # How users know a mail, whether or not there is a message of it.
 MAIL_PREFIX = "mail"
 # How long reading a mail is tried before its inbox shows it as unreadable.
@@ -105,7 +107,7 @@ class MailItem:
         yield MailRow(
             key=self.id,
             workspace=entry.workspace,
-            digester=lane_of(self.inbox),
+            digester=lane_of(self.format, inbox=self.inbox, source=entry.source),
             state=int(State.DUE if self.inbox else State.DONE),
             deadline_s=DIGEST_DEADLINE_S,
             inbox=self.inbox,
@@ -130,14 +132,20 @@ def copy_row(entry: Entry, mail: bytes, verdict: CopyOf) -> CopyRow:
     return CopyRow(entry.id, position, verdict.owner, verdict.recognised_by)
 
 
+def lane_of(format_: str, *, inbox: str, source: str) -> str:
+    """Name the lane in which a mail is read: that of its inbox where it is whole.
+
+    Mail that has to be fetched has the lane of its source: a provider's API that hangs keeps no
+    other mail waiting, but that of the few sources which have the same lane.
+    """
+    if format_ == ContentFormat.FETCH:
+        return FETCH_LANES[_number_of(source) % len(FETCH_LANES)]
+    return LANES[_number_of(inbox) % len(LANES)]
+
+
 @lru_cache(maxsize=LANES_REMEMBERED)
-def lane_of(inbox: str) -> str:
-    """Name the lane in which an inbox's mail is read: one inbox, one lane."""
-    number = int.from_bytes(sha256(inbox.encode()).digest()[:2], "big") % DIGEST_LANES
-    return f"digest-{number}"
-
-
-LANES = tuple(f"digest-{number}" for number in range(DIGEST_LANES))
+def _number_of(name: str) -> int:
+    return int.from_bytes(sha256(name.encode()).digest()[:2], "big")
 
 
 def mail_items(

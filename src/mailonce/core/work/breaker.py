@@ -1,5 +1,6 @@
 """The circuit breaker of an endpoint: after failures in a row, one attempt at a time."""
 
+import sys
 from dataclasses import dataclass
 
 
@@ -10,6 +11,10 @@ class BreakerRule:
     failures: int = 10
     wait_s: float = 5.0
     wait_s_max: float = 60.0
+
+
+# Of a lane whose work has no one endpoint that could be down.
+NEVER_OPEN = BreakerRule(failures=sys.maxsize)
 
 
 @dataclass(slots=True)

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from mailonce.core.expectations.expectation import FINAL
+from mailonce.core.inboxes.mail_items import lane_of
 from mailonce.core.query import MessageFilter
 from mailonce.core.reading.values import address_of
+from mailonce.core.work.states import State
 from mailonce.store.days import days_of
 from mailonce.store.ledger import copies
 from mailonce.store.schema.expectation_tables import EXPECTATIONS
@@ -94,6 +96,13 @@ def mail(tx: Connection, key: bytes) -> MailToRead | None:
     )
     row = tx.execute(query).first()
     return None if row is None else MailToRead._make(row)
+
+
+def move(tx: Connection, mail: MailToRead, token: int) -> None:
+    """Put a mail that is on lease into its own lane, in which it is due once the lease is over."""
+    own = lane_of(mail.format, inbox=mail.inbox, source=mail.source)
+    leased = and_(_MAIL.key == mail.key, _MAIL.token == token, _MAIL.state == State.LEASED)
+    tx.execute(update(MAILS).where(leased).values(digester=own))
 
 
 def of_thread(

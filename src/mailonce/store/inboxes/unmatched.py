@@ -37,6 +37,12 @@ class HeldMail(NamedTuple):
 
     inbox: str
     seq: int | None
+    source: str
+    format: str
+
+    def lane_in(self, inbox: str) -> str:
+        """Name the lane in which it is read, in this inbox."""
+        return lane_of(self.format, inbox=inbox, source=self.source)
 
 
 def page(tx: Connection, workspace: str, *, below: bytes | None, limit: int) -> list[UnmatchedMail]:
@@ -55,12 +61,15 @@ def page(tx: Connection, workspace: str, *, below: bytes | None, limit: int) -> 
 
 def holder(tx: Connection, workspace: str, key: bytes) -> HeldMail | None:
     """Say which inbox has a mail; its number is None where none has."""
-    query = select(_M.inbox, _M.seq).where(_M.key == key, _M.workspace == workspace)
+    columns = [_M[name] for name in HeldMail._fields]
+    query = select(*columns).where(_M.key == key, _M.workspace == workspace)
     row = tx.execute(query).first()
     return None if row is None else HeldMail(*row)
 
 
-def adopt(tx: Connection, key: bytes, inbox: Inbox, *, now_ms: int) -> AdoptedMail | None:
+def adopt(
+    tx: Connection, key: bytes, inbox: Inbox, *, lane: str, now_ms: int
+) -> AdoptedMail | None:
     """Number a mail in an inbox, and owe its reading; None where it can be neither now.
 
     That is: another adopted it meanwhile, the worker has it, or the inbox is past its end or full.
@@ -77,7 +86,6 @@ def adopt(tx: Connection, key: bytes, inbox: Inbox, *, now_ms: int) -> AdoptedMa
     seq = tx.scalar(numbered)
     if seq is None:
         return None
-    lane = lane_of(inbox.id)
     taken = (
         update(MAILS)
         .where(_M.key == key, _M.seq.is_(None), _M.state != literal_column(str(int(State.LEASED))))
