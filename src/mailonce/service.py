@@ -34,7 +34,12 @@ from mailonce.settings import Settings
 from mailonce.store.dialects.contract import Database
 from mailonce.store.readiness import Readiness
 from mailonce.telemetry import STARTED, STOP_CUT_SHORT, STOPPED, Metrics, log
-from mailonce.views.doctor import examine, examine_open, examine_sources
+from mailonce.views.doctor import (
+    examine,
+    examine_open,
+    examine_sources,
+    examine_waiting_mail,
+)
 from mailonce.views.refusals import SourceVariables
 
 # How long everything but attempts under way may take to stop.
@@ -274,6 +279,7 @@ class Service:
         ]
         alarms = self.alarms.standing()
         findings += await examine_sources(self.database, self.clock, alarms, self.source_variables)
+        findings += await examine_waiting_mail(self.database)
         findings += await examine_open(self.database, down)
         if dns:
             findings += await self.examine_mx()

@@ -68,7 +68,11 @@ def _check_making(server: Server) -> None:
     assert several[1]["address"] == "one@xn--bcher-kva.test"
     assert server.get("/v1/inboxes", limit=1)["next"] is not None
     shown = server.get(f"/v1/inboxes/{several[1]['address']}")
-    assert shown == several[1] | {"listening_since": shown["listening_since"], "refused": []}
+    assert shown == several[1] | {
+        "pending": {"mails": 0, "oldest_at": None, "last_error": None},
+        "listening_since": shown["listening_since"],
+        "refused": [],
+    }
     no_end = server.api("/v1/inboxes", method="POST", json={"ttl_s": None})
     assert (no_end.status_code, "permanent" in no_end.text) == (400, True)
 

@@ -13,6 +13,7 @@ import pytest
 
 from mailonce.edge.cli.inbox_messages import write_new
 from mailonce.edge.cli.inbox_search import MAILS_MAX
+from mailonce.edge.cli.inboxes import pending_words
 from tests.acceptance.harness import ADMIN_KEY, Server, running
 from tests.commands import Shell
 from tests.servers import free_port, wait_for
@@ -225,6 +226,18 @@ def test_without_a_server_an_inbox_can_be_made_and_listed(shell: Shell) -> None:
     assert "ann@inbox.localhost" in shell.ok("inbox", "list").out
     assert (wrong.code, "--inbox" in wrong.err) == (2, True)
     assert (missing.code, "cannot be read" in missing.err) == (2, True)
+
+
+def test_mail_that_was_not_read_yet_is_counted_with_the_reason() -> None:
+    one = {"mails": 1, "oldest_at": "2026-11-19T08:00:00.000Z", "last_error": None}
+
+    assert pending_words(one) == (
+        "1 mail arrived and was not read yet, the oldest at 2026-11-19 08:00:00Z"
+    )
+    assert pending_words({**one, "mails": 1200, "last_error": "[red]500"}) == (
+        "1,200 mails arrived and were not read yet, the oldest at 2026-11-19 08:00:00Z; "
+        r"last error: \[red]500"
+    )
 
 
 def test_watching_goes_on_after_a_restart_and_shows_each_mail_once(tmp_path: Path) -> None:

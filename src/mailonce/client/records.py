@@ -42,7 +42,7 @@ class MessageList:
 
     messages: tuple[MessageRecord, ...]
     next: int
-    # Mails that were accepted and will be messages in a moment.
+    # Mails that were accepted and cannot be shown yet; nearly always they are in a moment.
     unread: int = 0
     listening_since: str | None
     refused: tuple[Mapping[str, Any], ...]

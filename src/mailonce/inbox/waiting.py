@@ -69,7 +69,7 @@ class InboxPage(NamedTuple):
 
     @property
     def unread(self) -> int:
-        """Count the mails that were accepted and will be messages in a moment."""
+        """Count the mails from the first on that was not read yet: none of them is shown."""
         return max(0, self.range.last - self.range.readable)
 
 

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
-from mailonce.core.health import checkup, source_trouble
+from mailonce.core.health import checkup, mail_waiting, source_trouble
 from mailonce.core.health.alarm import AlarmKind, Pulse
 from mailonce.core.health.checkup import Finding, Level, OffRecord, OpenWork, SourceState
 from mailonce.core.health.known_records import KnownRecords, KnownSender
+from mailonce.core.health.mail_waiting import WaitingMail
 from mailonce.core.health.mx_record import of_mx
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
@@ -22,7 +23,7 @@ from mailonce.store import sealed_values
 from mailonce.store.configuration import routes, senders, sources, workspaces
 from mailonce.store.database import SchemaState, check_may_migrate, open_database, schema_of
 from mailonce.store.dialects.contract import DAY_MS, Database, Tx
-from mailonce.store.inboxes import domains
+from mailonce.store.inboxes import domains, pending_mails
 from mailonce.store.ledger import dead_letters, origins, refusals, source_minutes
 from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
@@ -198,6 +199,25 @@ async def examine_open(database: Database, down: Sequence[tuple[str, str]]) -> l
     )
     return checkup.of_open(
         OpenWork(dead_letters=letters, sends_need_person=sends.need_person, down=down)
+    )
+
+
+async def examine_waiting_mail(database: Database) -> list[Finding]:
+    """Show the sources whose mail waits for its provider to hand it over."""
+    now_ms = (await database.head()).now_ms
+    before_ms = now_ms - mail_waiting.WAIT_MS_MAX
+    known, waiting = await database.read(
+        lambda tx: (origins.of_all(tx), pending_mails.waiting_fetches(tx, before_ms=before_ms))
+    )
+    return mail_waiting.of_waiting(
+        WaitingMail(
+            source=one.source,
+            name=source_name(known, one.source),
+            mails=one.mails,
+            wait_ms=now_ms - one.since_ms,
+            error=one.error,
+        )
+        for one in waiting
     )
 
 

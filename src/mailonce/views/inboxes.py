@@ -10,7 +10,7 @@ from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.mail.incoming import read_facts
 from mailonce.core.moment import moment
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.inboxes import inboxes, refusals, unmatched
+from mailonce.store.inboxes import inboxes, pending_mails, refusals, unmatched
 from mailonce.store.inboxes.domains import MailDomain
 from mailonce.store.inboxes.inboxes import InboxPosition, OldAddress
 from mailonce.store.inboxes.purge import PurgeCounts
@@ -57,9 +57,18 @@ class RefusedMailJson(TypedDict):
     last_at: str
 
 
-class ShownInboxJson(InboxJson):
-    """An inbox, since when an SMTP door listens without a gap, and what was refused to it."""
+class PendingMailsJson(TypedDict):
+    """Mails that arrived and were not read yet, when the first came, and what is in the way."""
 
+    mails: int
+    oldest_at: str | None
+    last_error: str | None
+
+
+class ShownInboxJson(InboxJson):
+    """An inbox, what it holds unread, since when an SMTP door listens, and what was refused."""
+
+    pending: PendingMailsJson
     listening_since: str | None
     refused: list[RefusedMailJson]
 
@@ -129,6 +138,16 @@ async def show_inbox(database: Database, inbox: Inbox) -> InboxJson:
     """Show one inbox with its former addresses."""
     old = await database.read(lambda tx: inboxes.old_addresses(tx, [inbox.id]))
     return inboxes_json([inbox], old)[0]
+
+
+async def show_pending(database: Database, inbox: Inbox) -> PendingMailsJson:
+    """Show how many mails of an inbox arrived and were not read yet."""
+    pending = await database.read(lambda tx: pending_mails.of_inbox(tx, inbox.id))
+    return {
+        "mails": pending.mails,
+        "oldest_at": moment(pending.oldest_ms),
+        "last_error": pending.error,
+    }
 
 
 def inboxes_json(rows: Sequence[Inbox], old: Sequence[OldAddress] = ()) -> list[InboxJson]:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.command import Yes, api_command, confirm, group
 from mailonce.edge.cli.list_options import Cursor, Limit
 from mailonce.edge.cli.mail_board import MailBoard, follow
 from mailonce.edge.cli.refused_mail import show_refusals_of
-from mailonce.edge.cli.show import Column, Show
+from mailonce.edge.cli.show import Column, Show, moment
 from mailonce.edge.cli.sources import Several, option_of
 from mailonce.errors import ConfigError
 
@@ -72,11 +73,16 @@ async def list_(
 
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, name: InboxName) -> None:
-    """Show an inbox, what was refused to it, and since when a server listens for mail."""
+    """Show an inbox, mail that was not read yet or was refused, and since when a server listens."""
     inbox = await client.get("inboxes", name)
     show.fields(inbox, FIELDS)
-    if not show.json:
-        show_refusals_of(show, inbox)
+    if show.json:
+        return
+    # A server of before does not tell it.
+    pending = inbox.get("pending")
+    if pending is not None and pending["mails"]:
+        show.say(f"\n{pending_words(pending)}")
+    show_refusals_of(show, inbox)
 
 
 @api_command(app, "unmatched")
@@ -135,6 +141,17 @@ async def delete(client: ApiSession, show: Show, name: InboxName, *, yes: Yes = 
     if not show.answer(done):
         rest = "" if done["complete"] else "; the server goes on with the rest"
         show.say(f"deleted {name}: {counted(done['mails'])}, {done['bytes']:,} bytes{rest}")
+
+
+def pending_words(pending: Any) -> str:
+    """Say how much mail arrived and was not read yet, and why."""
+    mails, error = pending["mails"], pending["last_error"]
+    were = "was" if mails == 1 else "were"
+    text = (
+        f"{counted(mails)} arrived and {were} not read yet, the oldest at "
+        f"{moment(pending['oldest_at'])}"
+    )
+    return escape(text if error is None else f"{text}; last error: {error}")
 
 
 def counted(mails: int) -> str:

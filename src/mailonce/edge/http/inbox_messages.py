@@ -69,8 +69,8 @@ class MessagesJson(BaseModel):
 
     `refused` is what was refused to this inbox since the message of `after`; `listening_since` is
     since when an SMTP door has listened without a gap, null where none does. `unread` counts mails
-    that were accepted and will be messages in a moment; `copies`, by the id of a message in `data`,
-    how often the same mail came again.
+    that were accepted and cannot be shown yet, from the first on that was not read; `copies`, by
+    the id of a message in `data`, how often the same mail came again.
     """
 
     data: list[dict[str, Any]]

@@ -27,6 +27,7 @@ from mailonce.views.inboxes import (
     list_inboxes,
     refused_json,
     show_inbox,
+    show_pending,
 )
 from mailonce.views.paging import LIMIT_MAX, Page
 
@@ -224,12 +225,15 @@ async def read_several(
 async def show(service: TheService, caller: Reader, inbox_id: str) -> ShownInboxJson:
     """By its id, or by an address that leads to it; with what was refused to it since it is there.
 
-    `listening_since` is since when an SMTP door has listened without a gap, null where none does.
+    `pending` counts mails that arrived and were not read yet, with the last error of the first that
+    was tried: a provider may not have handed it over yet. `listening_since` is since when an SMTP
+    door has listened without a gap, null where none does.
     """
     inbox = await service.manage.inboxes.find(caller, inbox_id)
     refused = await service.mail.refusals.since(inbox, after=0)
     return {
         **await show_inbox(service.database, inbox),
+        "pending": await show_pending(service.database, inbox),
         "listening_since": moment(await service.mail.listening.since_ms()),
         "refused": [refused_json(one) for one in refused],
     }

@@ -1,0 +1,35 @@
+"""The doctor names the sources whose mail waits for its provider, and says what to do."""
+
+from mailonce.core.health.checkup import Level
+from mailonce.core.health.mail_waiting import WaitingMail, of_waiting
+
+TEN_MINUTES_MS = 600_000
+
+
+def test_the_source_the_last_error_and_what_to_do_are_said() -> None:
+    error = "unavailable: the provider answered 500"
+    known = WaitingMail(
+        source="src_1", name="rs", mails=1200, wait_ms=TEN_MINUTES_MS, error=error
+    )  # fmt: skip
+
+    [finding] = of_waiting([known])
+
+    assert (finding.check, finding.level) == ("source rs", Level.WARN)
+    assert finding.detail == (
+        "1,200 mails wait to be fetched from the provider, the oldest for 10 minutes: "
+        "unavailable: the provider answered 500"
+    )
+    assert "`api_key`" in finding.advice
+    assert "`mailonce dead list --kind mail`" in finding.advice
+
+
+def test_where_nobody_tries_a_worker_is_missing_and_a_deleted_source_has_its_id() -> None:
+    untried = WaitingMail(source="src_1", name="rs", mails=1, wait_ms=TEN_MINUTES_MS, error=None)
+    deleted = WaitingMail(source="src_2", name=None, mails=1, wait_ms=TEN_MINUTES_MS, error="gone")
+
+    idle, gone = of_waiting([untried, deleted])
+
+    assert idle.detail.startswith("1 mail waits to be fetched")
+    assert "`mailonce serve`" in idle.advice
+    assert gone.check == "source src_2"
+    assert "the source was deleted" in gone.advice
