@@ -106,7 +106,7 @@ def build_digests(service: Service, settings: Settings, master_keys: list[str]) 
         service.database,
         service.recorder.record,
         service.wakes.publish,
-        MailFetcher(service.client, service.clock, service.configuration.known_source).fetch,
+        MailFetcher(service.client, service.clock, lambda: service.snapshot.sources).fetch,
         digest_rules(settings, master_keys),
         partial(match_messages, service.expectations.parts),
         build_sender_check(

@@ -32,4 +32,4 @@ def test_where_nobody_tries_a_worker_is_missing_and_a_deleted_source_has_its_id(
     assert idle.detail.startswith("1 mail waits to be fetched")
     assert "`mailonce serve`" in idle.advice
     assert gone.check == "source src_2"
-    assert "the source was deleted" in gone.advice
+    assert "make one of the same provider and account" in gone.advice

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import update
 
+from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.mail_items import FETCH_LANES, LANES, lane_of
 from mailonce.core.work.states import State
@@ -18,6 +19,9 @@ from tests.inbox.fetching import RESEND, FetchDesk, opened_desk, start_worker
 from tests.net.conftest import Authority, authority
 
 __all__ = ["authority"]
+
+
+OPERATOR = Caller("default", Scope.OPERATOR)
 
 
 @pytest_asyncio.fixture
@@ -136,6 +140,33 @@ async def test_mail_in_a_lane_of_an_older_version_is_moved_and_read(desk: FetchD
 
     assert len(await desk.rows(MESSAGES)) == 6
     assert {row["digester"] for row in await desk.of_source("resend")} == {FETCH_LANES[0]}
+
+
+async def test_mail_of_a_deleted_source_waits_and_is_read_once_it_is_there_again(
+    desk: FetchDesk,
+) -> None:
+    """Also where the new one has another id: it stands for the same account."""
+    desk.apis.faults[RESEND] = 500
+    inbox = await desk.post.make("ann@in.test")
+    await desk.announce("resend", "of-a-deleted-source", inbox.address)
+    await desk.until_tried("resend")
+    sources = desk.service.manage.sources
+    await sources.remove(OPERATOR, "resend")
+    desk.apis.faults.clear()
+
+    async def is_said() -> bool:
+        [row] = await desk.of_source("resend")
+        return "its source was deleted" in str(row["error"])
+
+    await desk.until(is_said)
+    [row] = await desk.of_source("resend")
+    assert row["error"] == (
+        "unavailable: its source was deleted; make one of resend with the account 'resend' again"
+    )
+    again = await sources.make(OPERATOR, "resend", desk.settings.sources["resend"])
+    await desk.until_read(inbox.id, seconds=60)
+
+    assert again.id != row["source"]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

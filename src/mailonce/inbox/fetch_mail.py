@@ -5,7 +5,7 @@ mail no longer, what its hook said of it is read instead.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mailonce.clock import Clock
 from mailonce.core.arrivals.mail_fetch import (
@@ -19,7 +19,7 @@ from mailonce.core.arrivals.source import Source
 from mailonce.core.mail.incoming import FetchContent, FieldsContent, MimeContent
 from mailonce.errors import RefusedError, UnavailableError
 from mailonce.net.http import GuardedClient
-from mailonce.providers import inbound
+from mailonce.providers import account_of, inbound
 from mailonce.store.inboxes.messages import MailToRead
 
 # Of one request, and of all that a mail takes: less than its lease.
@@ -31,22 +31,27 @@ class MailFetcher:
     """Fetches mail with the credentials of the source that announced it."""
 
     def __init__(
-        self, client: GuardedClient, clock: Clock, known_source: Callable[[str], Source | None]
+        self, client: GuardedClient, clock: Clock, sources: Callable[[], Mapping[str, Source]]
     ) -> None:
         self._client = client
         self._clock = clock
-        self._known_source = known_source
+        # By id, as last read.
+        self._sources = sources
 
     async def fetch(self, mail: MailToRead, wanted: FetchContent) -> MimeContent | FieldsContent:
         """Ask the provider of the mail's source for it.
 
         Raises: UnavailableError where it cannot be had now.
         """
-        source, way = self._known_source(mail.source), inbound.find(wanted.what)
-        if source is None or way is None:
+        source, way = self._source_of(mail), inbound.find(wanted.what)
+        if way is None:
             raise UnavailableError(
-                f"{wanted.what[:60]!r} cannot be fetched: its source was deleted, or this version "
-                "does not know how; make the source again, or update mailonce"
+                f"{wanted.what[:60]!r} cannot be fetched by this version; update mailonce"
+            )
+        if source is None:
+            provider, _, account = mail.account.partition("/")
+            raise UnavailableError(
+                f"its source was deleted; make one of {provider} with the account {account!r} again"
             )
         try:
             async with asyncio.timeout(MAIL_TIMEOUT_S):
@@ -62,6 +67,18 @@ class MailFetcher:
         if known is None:
             raise UnavailableError(outcome.reason)
         return known
+
+    def _source_of(self, mail: MailToRead) -> Source | None:
+        """Find the source that announced a mail; where it is gone, another of the same account."""
+        known = self._sources()
+        return known.get(mail.source) or next(
+            (
+                one
+                for one in known.values()
+                if one.workspace == mail.workspace and account_of(one) == mail.account
+            ),
+            None,
+        )
 
     async def _ask(self, request: FetchRequest) -> FetchAnswer:
         try:

@@ -37,7 +37,10 @@ def _finding(one: WaitingMail) -> Finding:
     error = "it was not tried yet" if one.error is None else one.error[:SENTENCE_CHARS_MAX]
     detail = f"{many} to be fetched from the provider, the oldest for {minutes:,} minutes: {error}"
     if one.name is None:
-        advice = "the source was deleted; each mail is tried for an hour, and then given up"
+        advice = (
+            "the source was deleted; make one of the same provider and account, or let each mail "
+            "be given up after an hour"
+        )
     elif one.error is None:
         advice = "see that a worker runs: `mailonce serve`, with no role or with `--role worker`"
     else:
