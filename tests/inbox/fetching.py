@@ -171,5 +171,5 @@ async def opened_desk(
             yield desk
         finally:
             apis.faults.clear()
-            await service.stop()
+            await desk.service.stop()
             await endpoint.stop()

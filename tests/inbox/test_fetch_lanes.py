@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import update
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, delete, update
 
 from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.mail_items import FETCH_LANES, LANES, lane_of
 from mailonce.core.work.states import State
 from mailonce.inbox import digest_mail, fetch_mail
+from mailonce.store.database import open_database
+from mailonce.store.migrations.versions import m0022_fetch_lanes
 from mailonce.store.schema.mail_tables import MAILS, MESSAGES
+from mailonce.store.schema.tables import LANES as LANE_ROWS
 from tests.inbox.conftest import RAW, make_mail
 from tests.inbox.fetching import RESEND, FetchDesk, opened_desk, start_worker
 from tests.net.conftest import Authority, authority
@@ -140,6 +145,38 @@ async def test_mail_in_a_lane_of_an_older_version_is_moved_and_read(desk: FetchD
 
     assert len(await desk.rows(MESSAGES)) == 6
     assert {row["digester"] for row in await desk.of_source("resend")} == {FETCH_LANES[0]}
+
+
+def make_former(tx: Connection) -> None:
+    """Undo the migration that made the lanes, and put the mail where it was then."""
+    tx.execute(delete(LANE_ROWS).where(LANE_ROWS.c.route.in_(FETCH_LANES)))
+    tx.execute(update(MAILS).values(digester=LANES[2]))
+
+
+def migrate(tx: Connection) -> None:
+    """Run that migration alone: those behind it have been run."""
+    with Operations.context(MigrationContext.configure(tx)):
+        m0022_fetch_lanes.upgrade()
+
+
+async def test_mail_of_the_former_version_is_read_after_the_migration(desk: FetchDesk) -> None:
+    desk.apis.faults[RESEND] = 500
+    inbox = await desk.post.make("ann@in.test")
+    for number in range(3):
+        await desk.announce("resend", f"n{number}", inbox.address)
+    await desk.until_tried("resend")
+    await desk.service.stop()
+    former = await open_database(desk.settings.database_url)
+    await former.write(make_former)
+    await former.write(migrate)
+    await former.close()
+
+    desk.apis.faults.clear()
+    desk.service = await start_worker(desk.settings)
+    await desk.until_read(inbox.id, seconds=60)
+
+    assert {row["digester"] for row in await desk.of_source("resend")} == {FETCH_LANES[0]}
+    assert len(await desk.rows(MESSAGES)) == 3
 
 
 async def test_mail_of_a_deleted_source_waits_and_is_read_once_it_is_there_again(
