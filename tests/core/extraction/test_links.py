@@ -110,6 +110,80 @@ def test_only_what_the_guard_does_not_reject_is_found_and_nothing_raises(
             assert guard.host == "app.example.com"
 
 
+LINK = "https://app.example.com/verify?t=1"
+BARE = {
+    "To verify, click {}, then go on": LINK,
+    "Verify at {}.": LINK,
+    "Verify ({}) now": LINK,
+    "Verify [{}]": LINK,
+    "Verify <{}>": LINK,
+    "Verify <{}>, please": LINK,
+    "Verify \u201c{}\u201d": LINK,
+    "Verify *{}*": LINK,
+    "Verify _{}_": LINK,
+    "Verify: {}\u2026": LINK,
+    "Verify {} \u2014 it ends soon": LINK,
+    "Verify: {}!": LINK,
+    "Verify | {}| today": LINK,
+    "Verify: [{0}]({0})": LINK,
+    "[Verify]({}) your address": LINK,
+    "\u767b\u9332: {}\u3092\u958b\u304f": LINK,
+    "\u767b\u9332: {}\uff08\u767b\u9332\uff09": LINK,
+    # These belong to the address.
+    "Verify: {}_": f"{LINK}_",
+    "Verify: {}-=": f"{LINK}-=",
+    "Verify: {}(a)": f"{LINK}(a)",
+    "Verify: {}[a]": f"{LINK}[a]",
+}
+
+
+def test_a_link_in_plain_text_is_taken_exactly(subtests: pytest.Subtests) -> None:
+    for text, link in BARE.items():
+        with subtests.test(text):
+            extraction = extract_link(MailTexts(text=text.format(LINK)), ALLOW)
+
+            assert result_of(extraction) == link, extraction.candidates[:3]
+
+
+FOOTERS = (
+    "Unsubscribe: https://news.example/unsubscribe?u=1234567890abcdef1",
+    "Follow us: https://www.facebook.com/shop",
+    "https://www.example.org/",
+    "You get this since you signed in. Unsubscribe here: https://news.example/u/1",
+)
+
+
+def test_a_foreign_link_of_the_footer_says_nothing_about_the_one_that_is_allowed(
+    subtests: pytest.Subtests,
+) -> None:
+    link = "https://app.example.com/a/xYz12345"
+    for footer in FOOTERS:
+        with subtests.test(footer):
+            mail = MailTexts(text=f"Hello, this is yours: {link}\n\n{footer}\n")
+
+            extraction = extract_link(mail, ALLOW)
+            only = extract_link(mail, ALLOW, takes_only=True)
+
+            assert extraction.reason is Evidence.TOO_LITTLE_EVIDENCE
+            assert result_of(only) == link
+
+
+def test_a_foreign_link_that_would_be_taken_keeps_a_mail_back(subtests: pytest.Subtests) -> None:
+    ours = '<p>Yours: <a href="https://app.example.com/a/xYz12345">here</a></p>'
+    cases = {
+        "its words": '<a href="https://evil.example/a">Verify your address</a>',
+        "shown": '<a href="https://evil.example/a">https://app.example.com/verify</a>',
+    }
+    for name, theirs in cases.items():
+        with subtests.test(name):
+            for takes_only in (False, True):
+                extraction = extract_link(
+                    MailTexts(html=ours + theirs), ALLOW, takes_only=takes_only
+                )
+
+                assert extraction.reason is Evidence.NOT_ALLOWED
+
+
 ONLY = {
     "Click https://app.example.com/magic?t=1": "https://app.example.com/magic?t=1",
     "please use this link:\n\nhttps://app.example.com/a/xYz12345": "https://app.example.com/a/xYz12345",

@@ -39,22 +39,28 @@ ACTIONS = r"""
     אישור ; אמת ; ยืนยัน
 """
 
+# How somebody gets no more such mail.
+LEAVING = r"""
+    unsubscrib\w{1,3} ; opt[ -]?out ; abmelden ; abbestellen ; desabonn\w{1,4} ; desinscri\w{1,6} ;
+    darse de baja ; cancelar \w{0,4} ?suscripcion ; descadastr\w{1,4} ;
+    cancelar \w{0,4} ?inscricao ; disiscri\w{1,6} ; annulla iscrizione ; afmelden ; uitschrijven ;
+    wypisz\w{0,4} ; отписа\w{1,6} ; відписа\w{1,6} ; abonelikten \w{1,6} ;
+    avsluta prenumeration ; avregistrera ; avmelding ; afmeld ; odhlasit ; huy dang ky ;
+    berhenti berlangganan ; 配信停止 ; 退订 ; 退訂 ; 取消订阅 ; 수신 ?거부 ; الغاء الاشتراك ;
+    सदस्यता समाप्त
+"""
+
 # What stands in the footer of any mail, or undoes what it asks for.
 ROUTINES = r"""
-    unsubscrib\w{1,3} ; opt[ -]?out ; preferences ;
+    preferences ;
     manage \w{0,6} ?(?:subscription|notification|email)s? ; privacy\w{0,8} ; terms\w{0,12} ;
     cookies? ; help\w{0,8} ; support ; contact(?: us)? ; faqs? ; blog ; read more ; learn more ;
     view \w{0,8} ?\w{0,8} ?(?:in \w{0,6} ?browser|online) ; web version ; wasn't (?:you|me) ;
     not (?:you|me) ; didn't \w{1,12} ; did not \w{1,12} ; report\w{0,4} ; deny ; decline ;
     reject ; cancel ; forward to a friend ; download the app ; get the app ; about us ;
-    impressum ; datenschutz\w{0,12} ; agb ; abmelden ; abbestellen ; einstellungen ; im browser ;
-    hilfe ; desabonn\w{1,4} ; desinscri\w{1,6} ; confidentialite ; mentions legales ; aide ;
-    en ligne ; darse de baja ; cancelar \w{0,4} ?suscripcion ; privacidad\w{0,2} ; ayuda ;
-    descadastr\w{1,4} ; cancelar \w{0,4} ?inscricao ; privacidade ; ajuda ; disiscri\w{1,6} ;
-    annulla iscrizione ; aiuto ; afmelden ; uitschrijven ; wypisz\w{0,4} ; отписа\w{1,6} ;
-    відписа\w{1,6} ; abonelikten \w{1,6} ; avsluta prenumeration ; avregistrera ; avmelding ;
-    afmeld ; odhlasit ; huy dang ky ; berhenti berlangganan ; 配信停止 ; 退订 ; 退訂 ; 取消订阅 ;
-    수신 ?거부 ; الغاء الاشتراك ; सदस्यता समाप्त
+    impressum ; datenschutz\w{0,12} ; agb ; einstellungen ; im browser ; hilfe ;
+    confidentialite ; mentions legales ; aide ; en ligne ; privacidad\w{0,2} ; ayuda ;
+    privacidade ; ajuda ; aiuto
 """
 
 # The same, as words of a path or of a parameter's name.
@@ -83,4 +89,5 @@ PLAIN_PATTERN = re.compile(
     r"|هنا|اضغط هنا|यहां क्लिक करें)[.!]?"
 )
 ACTION_PATTERN = join_words([ACTIONS])
-ROUTINE_PATTERN = join_words([ROUTINES])
+ROUTINE_PATTERN = join_words([LEAVING, ROUTINES])
+LEAVING_PATTERN = join_words([LEAVING])

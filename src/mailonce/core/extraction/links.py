@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mailonce.core.extraction.extraction import (
+    SCORE_MIN,
     ArtifactCandidate,
     ArtifactKind,
     Evidence,
@@ -25,6 +26,7 @@ from mailonce.core.extraction.link_guard import judge_link
 from mailonce.core.extraction.link_keywords import (
     ACTION_ADDRESS_PATTERN,
     ACTION_PATTERN,
+    LEAVING_PATTERN,
     PLAIN_PATTERN,
     ROUTINE_ADDRESS_PATTERN,
     ROUTINE_PATTERN,
@@ -59,14 +61,27 @@ WEIGHTS = {
     Evidence.NOT_ALLOWED: -1_000,
 }
 
+# What speaks against where a link leads, and not against what it is for.
+_OF_PLACE = frozenset({Evidence.NOT_ALLOWED, Evidence.TEXT_SHOWS_OTHER_HOST})
+# What every mail has at its end.
+_FOOTER = frozenset({Evidence.ROUTINE_LINK, Evidence.SOCIAL_NETWORK})
 # What a link says that it does.
 _ACTIONS = frozenset({Evidence.STRUCTURED_DATA, Evidence.ACTION_IN_TEXT, Evidence.ACTION_NEARBY})
 
-_BARE = re.compile(r"https?://[^\s<>\"'`\u00a0\u3000]{1,4096}", re.IGNORECASE)
-_TRAILING = ".,;:!?)]}*_'\"»”’。、，）】」"
+# Where an address in plain text ends: at a blank, a quote or an angle bracket; in Markdown at the
+# end of the words of a link; and at scripts that write no spaces, unless in the host. In a token
+# such letters are percent-encoded.
+_HOST_CHAR = r"(?!\]\()[^\s<>\"'`/?#]"
+_PATH_CHAR = r"(?!\]\()[^\s<>\"'`\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]"
+_BARE = re.compile(
+    rf"https?://(?:{_HOST_CHAR}){{1,4096}}(?:[/?#](?:{_PATH_CHAR}){{0,4096}})?", re.IGNORECASE
+)
+_TRAILING = ".,;:!?)]}*|'\"»›”’…–—。、，．；：！？）】」』》〉"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
 _SHOWN_HOST = re.compile(
     r"(?:https?://|www\.)?((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24})(?![a-z0-9.-])", re.IGNORECASE
 )
+_SENTENCE_END = re.compile(r"[.!?](?=\s)")
 _LONG_ID = re.compile(r"(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{16,}")
 
 
@@ -105,7 +120,9 @@ def extract_link(
     else:
         chosen = [one for one in candidates if _decision(one) is not LinkDecision.REJECTED]
     rejected = [one for one in candidates if one not in chosen]
-    is_refused = bool(rejected) and not any(one.is_good for one in chosen)
+    is_refused = not any(one.is_good for one in chosen) and _is_kept_back(
+        rejected, chosen, takes_only=takes_only
+    )
     result = conclude(
         ArtifactKind.LINK,
         chosen,
@@ -113,6 +130,27 @@ def extract_link(
         is_truncated=is_truncated,
     )
     return _with_rejected(result, rejected)
+
+
+def _is_kept_back(
+    rejected: Sequence[ArtifactCandidate],
+    chosen: Sequence[ArtifactCandidate],
+    *,
+    takes_only: bool,
+) -> bool:
+    """Say whether a rejected link is the one that the mail was sent for.
+
+    It would be taken if it led where it may, and where its words say. Those of a footer lead
+    elsewhere in most mails, and say nothing about the others.
+    """
+    if any(one.score - _score_of_place(one) >= SCORE_MIN for one in rejected):
+        return True
+    plain = [one for one in rejected if _OF_PLACE.issuperset(one.speaks_against)]
+    return takes_only and len(plain) == 1 and not any(map(_is_neutral, chosen))
+
+
+def _score_of_place(candidate: ArtifactCandidate) -> int:
+    return sum(WEIGHTS[one] for one in candidate.speaks_against if one in _OF_PLACE)
 
 
 def _with_rejected(result: Extraction, rejected: Sequence[ArtifactCandidate]) -> Extraction:
@@ -161,7 +199,7 @@ def _bare(text: str, part: SearchedPart, anchored: Sequence[tuple[int, int]]) ->
         start = match.start()
         if any(low <= start < high for low, high in anchored):
             continue
-        url = _without_trailing_marks(match[0])
+        url = _without_trailing_marks(match[0], before=text[start - 1 : start])
         yield _Place(
             rule=ExtractionRule.BARE_LINK,
             part=part,
@@ -173,10 +211,15 @@ def _bare(text: str, part: SearchedPart, anchored: Sequence[tuple[int, int]]) ->
         )
 
 
-def _without_trailing_marks(url: str) -> str:
-    """Take off punctuation of the sentence; a bracket that was opened in the address stays."""
-    while url and url[-1] in _TRAILING:
-        if url[-1] == ")" and url.count("(") >= url.count(")"):
+def _without_trailing_marks(url: str, *, before: str) -> str:
+    """Take off punctuation of the sentence; a bracket that was opened in the address stays.
+
+    So does `_`, with which a token may end, unless one stands before the address, too.
+    """
+    marks = f"{_TRAILING}_" if before == "_" else _TRAILING
+    while url and url[-1] in marks:
+        opening = _BRACKETS.get(url[-1])
+        if opening is not None and url.count(opening) >= url.count(url[-1]):
             break
         url = url[:-1]
     return url
@@ -229,7 +272,11 @@ def _evidence(place: _Place, verdict: LinkVerdict) -> Iterator[Evidence]:
         yield Evidence.ACTION_IN_ADDRESS
     if _LONG_ID.search(address):
         yield Evidence.LONG_ID_IN_ADDRESS
-    if ROUTINE_PATTERN.search(words) or ROUTINE_ADDRESS_PATTERN.search(verdict.path.lower()):
+    if (
+        ROUTINE_PATTERN.search(words)
+        or ROUTINE_ADDRESS_PATTERN.search(verdict.path.lower())
+        or (place.rule is ExtractionRule.BARE_LINK and _is_for_leaving(nearby))
+    ):
         yield Evidence.ROUTINE_LINK
     if verdict.domain in SOCIAL_DOMAINS:
         yield Evidence.SOCIAL_NETWORK
@@ -239,6 +286,12 @@ def _evidence(place: _Place, verdict: LinkVerdict) -> Iterator[Evidence]:
         yield Evidence.PICTURE_ALONE
     if verdict.path == "/" and not verdict.query and not verdict.fragment:
         yield Evidence.FRONT_PAGE
+
+
+def _is_for_leaving(nearby: str) -> bool:
+    """Say whether the sentence before a link speaks of no more mail, and of nothing else."""
+    sentence = _SENTENCE_END.split(nearby)[-1]
+    return bool(LEAVING_PATTERN.search(sentence)) and not ACTION_PATTERN.search(sentence)
 
 
 def shown_host(words: str) -> str:
@@ -271,11 +324,7 @@ def _with_only_link(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCan
     """
     only = [one for one in candidates if _is_neutral(one)]
     others = [one for one in candidates if one not in only]
-    if (
-        len(only) != 1
-        or only[0].is_good
-        or any(not _ACTIONS.isdisjoint(one.speaks_for) for one in others)
-    ):
+    if len(only) != 1 or only[0].is_good or any(map(_says_what_it_does, others)):
         return list(candidates)
     better = replace(
         only[0],
@@ -283,6 +332,11 @@ def _with_only_link(candidates: Sequence[ArtifactCandidate]) -> list[ArtifactCan
         speaks_for=(*only[0].speaks_for, Evidence.ONLY_LINK),
     )
     return [better if one is only[0] else one for one in candidates]
+
+
+def _says_what_it_does(candidate: ArtifactCandidate) -> bool:
+    is_footer = not _FOOTER.isdisjoint(candidate.speaks_against)
+    return not is_footer and not _ACTIONS.isdisjoint(candidate.speaks_for)
 
 
 def _is_neutral(candidate: ArtifactCandidate) -> bool:
