@@ -28,10 +28,11 @@ class _Wish:
 
     act: SendAct
     word: str
-    # Where it stands like this already, there is nothing to do.
     wanted: SendState
     # How to say that it cannot be.
     refusal: str
+    # Whether there is nothing to do where it stands as wanted already.
+    is_said_twice: bool = True
 
 
 _CANCEL = _Wish(
@@ -49,8 +50,14 @@ _NOT_SENT = _Wish(
 _RESEND = _Wish(
     SendAct.RESEND, "resent", SendState.PENDING,
     "only what is refused, suppressed or unknown can be sent again; for a second mail send anew, "
-    "under a new key",
+    "under a new key", is_said_twice=False,
 )  # fmt: skip
+# Nothing is to be done for these, and a second mail would be the outcome.
+_SENT_BY_ITSELF = {
+    SendState.PENDING: "this send is pending and will be sent by itself; nothing was changed",
+    SendState.IN_FLIGHT: "this send is being sent now; see its state in a moment, and send it "
+    "again only if it was refused",
+}
 
 
 class SendActs:
@@ -98,8 +105,8 @@ class SendActs:
     ) -> StoredSend:
         """Have a send sent again, from the beginning.
 
-        Raises: MissingError, ClashError where it cannot be, its address is suppressed, or its words
-        are not kept any more.
+        Raises: MissingError, ClashError where it cannot be, is sent by itself, its address is
+        suppressed, or its words are not kept any more.
         """
         send = await self._act(workspace, id_, _RESEND, by=by, reason=reason)
         self._wakes.owed([send.sender])
@@ -122,8 +129,10 @@ class SendActs:
             send = pages.get(tx, workspace, id_)
             if send is None:
                 raise MissingError("there is no such send; see GET /v1/sends")
-            if send.send_state is wish.wanted:
+            if send.send_state is wish.wanted and wish.is_said_twice:
                 return send
+            if wish.act is SendAct.RESEND and send.send_state in _SENT_BY_ITSELF:
+                raise ClashError(_SENT_BY_ITSELF[send.send_state])
             if wish.act is SendAct.RESEND and pages.content_of(tx, send.content) is None:
                 raise ClashError("its words are not kept any more; send it as a new mail")
             if wish.act is SendAct.RESEND and (cause := _suppressed_by(tx, send)) is not None:
