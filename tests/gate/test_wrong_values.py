@@ -151,6 +151,12 @@ WRONG_MAILS: dict[str, tuple[dict[str, Any], str]] = {
     "number": ({"to": [7]}, "`to` has a int; give an address as text"),
     "author": ({"from_": "shop"}, "`from_` has 'shop', which is no address"),
     "field": ({"subjekt": "News"}, "a mail has no field `subjekt`; use subject"),
+    "no words": ({"text": None}, "the mail is empty; give `text`, `html` or `template`"),
+    "blank words": ({"text": " ", "html": ""}, "the mail is empty: there is nothing in its `text`"),
+    "no subject": ({"subject": None}, "`subject` is missing; give one, or a `template`"),
+    "blank subject": ({"subject": " "}, "`subject` is empty; give one"),
+    "words beside a template": ({"template": "receipt"}, "`subject` stands beside `template`"),
+    "words that are none": ({"text": 7}, "`text` has a int; give text"),
 }
 
 
@@ -159,7 +165,13 @@ def test_a_mail_that_no_server_would_take_is_not_owed(name: str, tmp_path: Path)
     wrong, sentence = WRONG_MAILS[name]
     store = SqliteStore(str(tmp_path / "app.db"))
     outbox: Any = SendOutbox(store, Client("http://127.0.0.1:9", "key"))
-    mail = {"to": "ann@example.net", "from_": "Shop <shop@example.com>", "text": "x", **wrong}
+    right = {
+        "to": "ann@example.net",
+        "from_": "Shop <shop@example.com>",
+        "subject": "a",
+        "text": "x",
+    }
+    mail = right | wrong
 
     with sqlite3.connect(tmp_path / "app.db") as connection:
         connection.execute("BEGIN")

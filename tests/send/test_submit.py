@@ -37,6 +37,27 @@ async def put_template(office: Office, version: int = 1, **changes: Any) -> None
     await office.database.write(lambda tx: templates.put(tx, replace(template, **changes)))
 
 
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ({"subject": "{{ gone }}"}, "`subject` is empty"),
+        ({"html": " {{ gone }} "}, "the mail is empty: there is nothing in its `text` or `html`"),
+    ],
+)
+async def test_a_template_that_makes_an_empty_mail_is_refused(
+    office: Office, template: dict[str, Any], words: str
+) -> None:
+    await office.add_sender()
+    await put_template(office, **template)
+    fields = {"subject": None, "text": None, "variables": {"name": "A", "total": 1, "gone": ""}}
+
+    with pytest.raises(ParseError, match=words) as refused:
+        await office.submit(make_request(key=CAUSE, template="receipt", **fields))
+
+    assert "(the template makes it)" in str(refused.value)
+    assert await office.rows() == []
+
+
 async def forget_claims(office: Office) -> None:
     """Let more than two windows pass."""
 

@@ -6,6 +6,7 @@ from typing import Any
 from mailonce.core.json_text import canonical
 from mailonce.core.sends.mail_content import MailContent, written_content
 from mailonce.core.sends.mail_template import MailTemplate
+from mailonce.core.sends.mail_words import trouble_of_words
 from mailonce.core.sends.plain_text import text_of_html
 from mailonce.core.sends.send_request import (
     SUBJECT_CHARS_MAX,
@@ -93,6 +94,13 @@ class Composer:
         )
         for mail in mails:
             trouble = trouble_of_line("subject", mail.subject, SUBJECT_CHARS_MAX)
+            trouble = trouble or trouble_of_words(
+                subject=mail.subject,
+                text=mail.text,
+                html=mail.html,
+                template=None,
+                has_files=bool(request.attachments),
+            )
             if trouble is not None:
                 raise ParseError(f"{trouble} (the template makes it)")
         by_key = dict(zip(distinct, mails, strict=True))

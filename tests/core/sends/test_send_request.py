@@ -35,7 +35,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "`subject` has a line break": {"subject": INJECTED},
     "`subject` is longer": {"subject": "x" * 999},
     "`subject` is missing": {"subject": None},
-    "the mail is empty": {"text": None},
+    "the mail is empty; give": {"text": None},
+    "the mail is empty: there is nothing in its `text` or `html`": {"text": " \n", "html": ""},
+    "`subject` is empty": {"subject": " "},
     "`subject` stands beside `template`": {"template": "t", "text": None},
     "`variables` are those of a `template`": {"variables": {"a": 1}},
     "`text` has a character that cannot be kept": {"text": "a\x00b"},
@@ -70,6 +72,7 @@ def test_a_plain_request_is_right() -> None:
         ),
         mail_bytes_max=1000,
     )
+    check_request(make_request(text="", attachments=(file(),)), mail_bytes_max=1000)
 
 
 def test_what_is_wrong_is_named(subtests: pytest.Subtests) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from mailonce.core import bounds
 from mailonce.core.sends.mail_address import trouble_of_address
+from mailonce.core.sends.mail_words import trouble_of_words
 from mailonce.core.sends.outgoing_mail import Mailbox, OutgoingAttachment
 from mailonce.core.sends.send_key import SendKey
 from mailonce.core.sends.sending import ID_NAME
@@ -201,20 +202,17 @@ def _trouble_of_reply_to(reply_to: tuple[Mailbox, ...]) -> str | None:
 
 def _trouble_of_words(request: SendRequest) -> str | None:
     own = {"subject": request.subject, "text": request.text, "html": request.html}
+    trouble = trouble_of_words(
+        **own, template=request.template, has_files=bool(request.attachments)
+    )
+    if trouble is not None:
+        return trouble
     if request.template is not None:
-        beside = [name for name, value in own.items() if value is not None]
-        if beside:
-            return f"`{beside[0]}` stands beside `template`, which has its own; leave one out"
         trouble = _first(bounds.of_text("template", request.template, bounds.NAME_CHARS_MAX))
         if trouble is not None:
             return trouble
-    else:
-        if request.text is None and request.html is None:
-            return "the mail is empty; give `text`, `html` or `template`"
-        if request.subject is None:
-            return "`subject` is missing; give one, or a `template`"
-        if request.variables or any(one.variables for one in request.recipients):
-            return "`variables` are those of a `template`, and there is none; leave them out"
+    elif request.variables or any(one.variables for one in request.recipients):
+        return "`variables` are those of a `template`, and there is none; leave them out"
     for name, value in own.items():
         if value is not None and not bounds.is_storable(value):
             return f"`{name}` has a character that cannot be kept (NUL or half a pair); take it out"

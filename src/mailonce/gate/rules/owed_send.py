@@ -8,6 +8,7 @@ from typing import Any
 
 from mailonce.core.sends.mail_address import trouble_of_address
 from mailonce.core.sends.mail_template import read_reference
+from mailonce.core.sends.mail_words import trouble_of_words
 from mailonce.core.sends.send_key import derived_key, given_key
 from mailonce.errors import ClashError, ParseError
 
@@ -38,6 +39,7 @@ def owe_send(to: Recipients, *, from_: str, key: str | None, fields: Mapping[str
         raise ParseError("`to` is empty; name one recipient or more")
     for field, one in (("from_", from_), *(("to", one) for one in several)):
         _check_address(field, one)
+    _check_words(fields)
     if key is not None:
         send_key, place = given_key(key).text, f"key|{key}"
     else:
@@ -84,6 +86,16 @@ def _check_address(field: str, given: object) -> None:
     trouble = trouble_of_address(address)
     if trouble is not None:
         raise ParseError(f"`{field}` has {address[:80]!r}, {trouble}")
+
+
+def _check_words(fields: Mapping[str, Any]) -> None:
+    own = {name: fields.get(name) for name in ("subject", "text", "html", "template")}
+    for name, value in own.items():
+        if not isinstance(value, str | None):
+            raise ParseError(f"`{name}` has a {type(value).__name__}; give text")
+    trouble = trouble_of_words(**own, has_files=bool(fields.get("attachments")))
+    if trouble is not None:
+        raise ParseError(trouble)
 
 
 def _address(recipient: str | Mapping[str, Any]) -> str:
