@@ -186,8 +186,10 @@ def test_without_a_terminal_it_prints_lines_and_leaves_nothing_behind(
         }
         with out.open("wb") as writing:
             process = subprocess.Popen(command, stdout=writing, stderr=subprocess.STDOUT, **where)
-        wait_for(lambda: len(routes(url)) == 1, what=f"its route: {out.read_text()}")
+        while not out.read_text():
+            assert process.poll() is None
         left = routes(url)
+        assert len(left) == 1, "what is announced holds"
         post(url, 1)
         wait_for(lambda: out.read_text().count("\n") == 3, what="two attempts")
         process.send_signal(signal.SIGKILL)

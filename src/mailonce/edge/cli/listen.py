@@ -81,12 +81,7 @@ async def _listen(
     heading = Text.assemble(
         ("mailonce listen", "bold"), f" → {endpoint}\n", ("signed with ", "dim"), secret
     )
-    if json:
-        sys.stdout.write(orjson.dumps({"endpoint": endpoint, "secret": secret}).decode() + "\n")
-        sys.stdout.flush()
     is_screen = console.is_terminal and sys.stdin.isatty() and not json
-    if not is_screen and not json:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
     stop = asyncio.Event()
     # Signals are handled before the route is made, or it would not be removed.
     with _stopping(stop):
@@ -97,6 +92,13 @@ async def _listen(
                 timeout=TIMEOUT_S, trust_env=False, verify=verification_of(endpoint, target.config)
             ) as http,
         ):
+            # What is announced holds: from the commit of its route on, no event is missed.
+            if json:
+                announced = orjson.dumps({"endpoint": endpoint, "secret": secret})
+                sys.stdout.write(announced.decode() + "\n")
+                sys.stdout.flush()
+            elif not is_screen:
+                Console(stderr=True, highlight=False, soft_wrap=True).print(heading)
             with Screen(console, heading) if is_screen else Lines(json=json) as view:
                 forwarder = Forwarder(http, endpoint, secret, view.change)
                 with _keys(view, forwarder, stop):
