@@ -271,7 +271,8 @@ def _check_deleting_a_message(server: Server) -> None:
     again = server.api(f"/v1/inboxes/{inbox}/messages/{mails[1]['id']}", method="DELETE")
     told = read(server, inbox, after=1)
 
-    assert again.status_code == 404
+    assert again.status_code == 410
+    assert "was deleted" in again.json()["detail"]
     assert told.status_code == 410
     problem = told.json()
     assert (problem["lost"], problem["oldest_seq"], problem["next"]) == (2, 4, 3)

@@ -175,7 +175,17 @@ def test_nobody_is_told_to_read_a_mail_that_was_deleted(shell: Shell) -> None:
     shell.ok("inbox", "delete-message", cat, "1", "--yes")
 
     shown = shell.ok("message", mail["id"]).out
+    listed = shell.ok("inbox", "messages", cat).out
+    of_cat = shell.ok("recipient", cat).out
+    read = [shell.run("message", one, "--inbox", cat) for one in ("1", mail["id"], "2", "msg_0")]
 
+    assert "no mail in this inbox: 1 deleted" in listed
+    assert "its mail was deleted" in of_cat
+    assert [one.code for one in read] == [1] * 4
+    assert "message '1' of this inbox was deleted" in read[0].err
+    assert f"message '{mail['id']}' of this inbox was deleted" in read[1].err
+    assert "there is no message '2' in this inbox" in read[2].err
+    assert "there is no message 'msg_0' in this inbox" in read[3].err
     assert f"{cat}  received" in shown
     assert "its mail was deleted" in shown
     assert "read it" not in shown

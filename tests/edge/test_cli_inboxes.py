@@ -58,12 +58,14 @@ def test_an_address_with_much_mail_is_told_that_there_may_be_more(tmp_path: Path
         much = shell.ok("recipient", "shop@example.org").out
         shell.ok("inbox", "delete-message", inbox["address"], "1", "--yes")
         rest = shell.ok("recipient", "shop@example.org", "--json").json["mail_in_inboxes"]
+        listed = shell.ok("inbox", "messages", inbox["address"])
 
     assert "`mailonce inbox messages INBOX --sender shop@example.org`" in much.replace("\n", " ")
     assert "\x1b" not in much, "a sender cannot write to the terminal"
     assert [one["seq"] for one in rest["data"]] == list(range(MAILS_MAX + 1, 1, -1))
     assert {one["inbox"] for one in rest["data"]} == {inbox["address"]}
     assert rest["complete"] is True
+    assert "not listed: 1 deleted from this inbox" in listed.out
 
 
 def test_an_inbox_is_made_filled_read_and_deleted_by_commands(shell: Shell) -> None:

@@ -7,16 +7,18 @@ from typing import Any
 import orjson
 
 from mailonce.core.access import WRITES, Caller
+from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.mail.address import read_address
 from mailonce.core.mail.incoming import ContentFormat
 from mailonce.core.mail.message_ids import read_message_id
 from mailonce.core.mail.reader_view import reader_view
 from mailonce.core.moment import moment
-from mailonce.errors import MissingError
+from mailonce.errors import GoneError, MissingError, RefusedError
 from mailonce.store.dialects.contract import Database, Tx
-from mailonce.store.inboxes import messages
+from mailonce.store.inboxes import inboxes, messages
 from mailonce.store.inboxes.messages import StoredFile, StoredMessage
 from mailonce.store.inboxes.refusals import RefusedMail
+from mailonce.store.ledger import messages as ledger
 from mailonce.views.files import plain_type
 from mailonce.views.inboxes import refused_json
 
@@ -58,17 +60,32 @@ def page_json(
     )
 
 
-async def message_id_of(database: Database, inbox: str, name: str) -> str:
+async def message_id_of(database: Database, inbox: Inbox, name: str) -> str:
     """Give the id of a message that is named by it, or by its number in the inbox.
 
-    Raises: MissingError where the inbox has no message with that number.
+    Raises: MissingError where the inbox has no such message, GoneError where it was deleted.
     """
-    if not (name.isascii() and name.isdecimal() and len(name) <= SEQ_DIGITS_MAX):
-        return name
-    id_ = await database.read(lambda tx: messages.id_of(tx, inbox, seq=int(name)))
-    if id_ is None:
-        raise _missing(name)
-    return id_
+    is_number = name.isascii() and name.isdecimal() and len(name) <= SEQ_DIGITS_MAX
+
+    def work(tx: Tx) -> str | RefusedError:
+        if is_number:
+            id_ = messages.id_of(tx, inbox.id, seq=int(name))
+            was_there = id_ is None and inboxes.is_deleted(tx, inbox.id, seq=int(name))
+        else:
+            id_ = name if messages.exists(tx, inbox.workspace, name) else None
+            # The events that it came are kept.
+            was_there = id_ is None and bool(ledger.accounts_of(tx, inbox.workspace, name))
+        if was_there:
+            return GoneError(
+                f"message {name[:80]!r} of this inbox was deleted; what is known of it still: "
+                "GET /v1/events"
+            )
+        return id_ or _missing(name)
+
+    answer = await database.read(work)
+    if isinstance(answer, RefusedError):
+        raise answer
+    return answer
 
 
 async def show_message(database: Database, caller: Caller, inbox: str, message: str) -> bytes:

@@ -196,7 +196,14 @@ def _show_mails(show: Show, shown: Any) -> None:
         place = f"{mails[0]['seq']} --inbox {escape(quote(mails[0]['address']))}"
         which = "it" if len(mails) == 1 else "the first"
         show.say(f"[dim]read {which}: `mailonce message {place}`[/dim]")
-    elif mails is not None and shown["message_id"].startswith(READ_HERE):
+    else:
+        say_mail_deleted(show, shown)
+
+
+def say_mail_deleted(show: Show, shown: Any) -> None:
+    """Say of a mail that came to an inbox that it was deleted there."""
+    # A server of before does not tell it.
+    if shown.get("mails") == [] and shown["message_id"].startswith(READ_HERE):
         show.say("[dim]it is in no inbox any more: its mail was deleted[/dim]")
 
 

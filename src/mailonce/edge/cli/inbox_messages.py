@@ -63,16 +63,21 @@ async def messages(
     which = {"sender": sender, "subject": subject, "since": since, "until": until}
     rows = await newest(client, inbox, which, limit=limit, after=after)
     proof = {name: inbox[name] for name in ("listening_since", "refused") if name in inbox}
-    if show.answer({"data": rows, "next": None, **proof}):
+    deleted = inbox["seq"] - inbox["mails"]
+    if show.answer({"data": rows, "next": None, "deleted": deleted, **proof}):
         return
     shown = {"data": [_row(one) for one in rows], "next": None}
     refused = times_refused(inbox)
-    otherwise = f"no mail in this inbox: {refused:,} refused" if refused else EMPTY
+    ends = {"deleted": deleted, "refused": refused}
+    counts = ", ".join(f"{many:,} {end}" for end, many in ends.items() if many)
+    otherwise = f"no mail in this inbox: {counts}" if counts else EMPTY
     given = which | {"after": f"{after}" if after else None}
     show.page(shown, COLUMNS, empty=empty_list("mail", given, otherwise))
     if rows:
         place = escape(quote(inbox["address"]))
         show.say(f"[dim]read one: `mailonce message SEQ --inbox {place}`[/dim]")
+    if rows and deleted:
+        show.say(f"[dim]not listed: {deleted:,} deleted from this inbox[/dim]")
     if len(rows) == limit:
         show.say("[dim]there may be older mail: raise --limit, or add a filter[/dim]")
     show_refusals_of(show, inbox)

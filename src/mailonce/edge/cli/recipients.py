@@ -13,6 +13,7 @@ from mailonce.edge.cli.events import (
     TIMELINE,
     complete_deliveries,
     headline,
+    say_mail_deleted,
     say_unmatched,
     timeline_rows,
 )
@@ -109,6 +110,7 @@ async def recipient(
             await complete_deliveries(client, facts["timeline"])
             again = await histories(client, facts["timeline"])
             show.table(TIMELINE, [*again, *timeline_rows(facts["timeline"])], sparse=True)
+        say_mail_deleted(show, message)
     await say_unmatched(client, show, messages)
     if answer["more_messages"]:
         show.say(f"\nthere are more messages than these {len(messages)}; raise --limit")

@@ -198,6 +198,8 @@ async def stream(
 async def show_message(service: TheService, caller: Reader, inbox_id: str, msg_id: str) -> Response:
     """By its id or its `seq`: all of it for operators, a cleaned text for a reader's key.
 
+    One that was deleted is 410.
+
     `copies` says how often the same mail came again.
     """
     inbox = await service.manage.inboxes.find(caller, inbox_id)
@@ -277,7 +279,7 @@ async def _message_events(caller: Caller, page: InboxPage) -> AsyncIterator[byte
 
 
 async def _message(service: Service, inbox: Inbox, name: str) -> str:
-    return await inbox_messages.message_id_of(service.database, inbox.id, _text(name))
+    return await inbox_messages.message_id_of(service.database, inbox, _text(name))
 
 
 def _text(id_: str) -> str:

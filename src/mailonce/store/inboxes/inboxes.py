@@ -238,6 +238,13 @@ def first_gap(tx: Connection, inbox: str, *, after: int, until: int) -> SeqGap |
     return SeqGap(last + 1, until if following is None else following - 1)
 
 
+def is_deleted(tx: Connection, inbox: str, *, seq: int) -> bool:
+    """Say whether mail had a number of an inbox, and was deleted."""
+    known = ranges(tx, [inbox]).get(inbox)
+    is_behind = known is None or not 0 < seq <= known.forgotten
+    return not is_behind and first_gap(tx, inbox, after=seq - 1, until=seq) is not None
+
+
 def rotate(tx: Connection, inbox: Inbox, *, address: str, until_ms: int) -> bool:
     """Let a new address lead to an inbox, and the old one until `until_ms`; False: it is taken."""
     if _claim(tx, [replace(inbox, address=address)])[address] != inbox.id:
