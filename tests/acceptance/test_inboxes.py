@@ -195,6 +195,8 @@ def _check_searching(server: Server) -> None:
         ({"sender": "hop@example.org"}, 0),
         ({"sender": "@example.org"}, 3),
         ({"sender": "@ample.org"}, 0),
+        ({"sender": "@EXAMPLE.org."}, 3),
+        ({"sender": "Shop <shop@example.org.>"}, 3),
         ({"since": "2026-01-01"}, 3),
         ({"until": "2026-01-01"}, 0),
         ({"sender": "@example.org", "subject": "off"}, 1),

@@ -6,7 +6,7 @@
 Nothing but Python's own library is imported, so `pip install mailonce` is enough.
 
 Rule: A flow does no step itself, so both clients share it; what may be repeated is repeated.
-Imports: `errors`, `tls`.
+Imports: `core.mail.domain_name`, `errors`, `tls`.
 """
 
 from mailonce.client.async_client import AsyncClient

@@ -18,7 +18,8 @@ from mailonce.client.calls import (
     NarrowFields,
     SendName,
 )
-from mailonce.client.flows import RETRY_S, TIMEOUT_S, WAIT_S, FlowContext, MessageMatch
+from mailonce.client.flows import RETRY_S, TIMEOUT_S, WAIT_S, FlowContext
+from mailonce.client.message_match import MessageMatch
 from mailonce.client.place import place_of
 from mailonce.client.records import (
     ConsumptionRecord,
@@ -167,9 +168,11 @@ class Client:
         """Wait for the first message behind `after` that matches.
 
         A client remembers no mail: asked again, it gives the same one. For the next one pass the
-        number of this one, `after=message.seq`.
+        number of this one, `after=message.seq`. `sender` is an address, also with a name before it
+        (`Shop <shop@example.com>`), or `@example.com` for all addresses of that domain, not of its
+        subdomains; case does not count. `subject` is words that the subject contains.
 
-        Raises: WaitTimeoutError.
+        Raises: WaitTimeoutError, and at once ParseError where `sender` can never match.
         """
         match = MessageMatch(sender=sender, subject=subject)
         return self._driver.run(

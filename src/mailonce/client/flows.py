@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from mailonce.client import requests
 from mailonce.client.errors_of_answers import WaitTimeoutError, error_of
+from mailonce.client.message_match import MessageMatch
 from mailonce.client.records import (
     ExpectationRecord,
     InboxRecord,
@@ -84,22 +85,6 @@ class FlowContext:
         """Say how long to pause after an attempt that failed, counted from 1."""
         longest_s = min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(attempt - 1, 10))
         return longest_s * (1 + self.chance()) / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageMatch:
-    """Which messages a wait is for; None is any."""
-
-    # An address, or @domain for all of its addresses.
-    sender: str | None = None
-    # Words that the subject contains.
-    subject: str | None = None
-
-    def matches(self, message: MessageRecord) -> bool:
-        sender, subject = message.sender.casefold(), message.subject.casefold()
-        wanted = (self.sender or "").casefold()
-        is_sender = sender.endswith(wanted) if wanted.startswith("@") else wanted in {"", sender}
-        return is_sender and (self.subject or "").casefold() in subject
 
 
 def demand_seconds(name: str, value: object) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
 from mailonce.core.expectations.expectation import FINAL
 from mailonce.core.inboxes.mail_items import lane_of
@@ -181,7 +181,8 @@ def _conditions(which: MessageFilter) -> Iterator[ColumnElement[bool]]:
         is_domain = sender.startswith("@")
         # A mail may write a domain in its own script, or as DNS has it.
         spellings = sorted({sender, address_of(sender)})
-        yield _M.sender.endswith(sender, autoescape=True) if is_domain else _M.sender.in_(spellings)
+        ends = (_M.sender.endswith(one, autoescape=True) for one in spellings)
+        yield or_(*ends) if is_domain else _M.sender.in_(spellings)
     if which.subject is not None:
         # Both databases lower the letters of ASCII alone.
         words = which.subject.translate(_LOWER)
