@@ -282,8 +282,8 @@ def test_so_does_a_wait_for_an_expectation(answers: list[Any]) -> None:
         assert timeout_s - flows.PAUSE_S_MAX <= script.now_s - 100 <= timeout_s + 3
 
 
-def expectation(state: str) -> ApiAnswer:
-    return answer({"id": "exp_1", "state": state, "artifact": None})
+def expectation(state: str, **fields: Any) -> ApiAnswer:
+    return answer({"id": "exp_1", "state": state, "artifact": None, **fields})
 
 
 def test_a_wait_for_an_expectation_goes_on_while_it_is_pending() -> None:
@@ -292,6 +292,19 @@ def test_a_wait_for_an_expectation_goes_on_while_it_is_pending() -> None:
     record = script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=60))
 
     assert record.state == "ready"
+
+
+def test_a_mail_that_is_held_back_ends_a_wait_only_where_no_other_may_come() -> None:
+    held_back = expectation("quarantined", waiting=True)
+    ready = Script([held_back, held_back, expectation("ready", waiting=False)])
+    over = Script([held_back, expectation("quarantined", waiting=False)])
+
+    records = [
+        script.run(flows.wait_for_expectation(script.context, "exp_1", timeout_s=60))
+        for script in (ready, over)
+    ]
+
+    assert [one.state for one in records] == ["ready", "quarantined"]
 
 
 def test_a_wait_for_an_expectation_gives_it_as_it_stands() -> None:

@@ -222,13 +222,16 @@ class AsyncClient:
     async def find_expectation(
         self, expectation: ExpectationName, *, wait_s: float = 0
     ) -> ExpectationRecord:
-        """Show an expectation; while it is pending, the answer is held back for `wait_s`."""
+        """Show an expectation; while it waits for mail, the answer is held back for `wait_s`."""
         return await run(self._wire, calls.find_expectation(self._context, expectation, wait_s))
 
     async def wait_for_expectation(
         self, expectation: ExpectationName, *, timeout_s: float = WAIT_S
     ) -> ExpectationRecord:
-        """Wait until it is no longer `pending`; at the end of the time, give it as it stands."""
+        """Wait while it is `pending` or `quarantined`; at the end of the time, give it as it is.
+
+        A mail that is held back ends no wait: the right one may still come.
+        """
         name = calls.id_of(expectation)
         return await run(
             self._wire, flows.wait_for_expectation(self._context, name, timeout_s=timeout_s)

@@ -41,7 +41,10 @@ class ValueJson(ArtifactJson):
 
 
 class ExpectationJson(TypedDict):
-    """An expectation and how it stands; an agent's key does not get the words of the policy."""
+    """An expectation and how it stands; an agent's key does not get the words of the policy.
+
+    `waiting`: mail may still come for it, so that a wait goes on.
+    """
 
     id: str
     inbox: str
@@ -56,6 +59,7 @@ class ExpectationJson(TypedDict):
     require_dmarc: bool
     state: str
     reason: str
+    waiting: bool
     opened_at: str
     deadline_at: str
     resends: int
@@ -127,6 +131,7 @@ def expectation_json(
         **_head(expectation),
         "state": str(settled.state),
         "reason": settled.reason,
+        "waiting": settled.is_waiting,
         "resends_left": resends_left(expectation, matched),
         "candidates": settled.candidates,
         "mails": matched,

@@ -114,13 +114,14 @@ async def test_a_call_that_cannot_be_is_answered_with_what_to_do(
 class PendingWire:
     """An API that is about to stop: it ends every wait at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, **fields: object) -> None:
         self.paths: list[str] = []
+        self.fields = {"id": "exp_1", "state": "pending", "artifact": None} | fields
 
     async def exchange(self, request: ApiRequest, timeout_s: float) -> ApiAnswer:
         del timeout_s
         self.paths.append(request.path)
-        return ApiAnswer(200, {}, b'{"id": "exp_1", "state": "pending", "artifact": null}')
+        return ApiAnswer(200, {}, json.dumps(self.fields).encode())
 
     async def open(self, request: ApiRequest, timeout_s: float) -> tuple[ApiAnswer, AsyncBody]:
         raise AssertionError(f"tools follow no streams: {request.path} {timeout_s}")
@@ -137,3 +138,15 @@ async def test_a_wait_is_one_request_so_that_a_server_can_stop() -> None:
 
     assert result.status == "pending"
     assert wire.paths == ["/v1/expectations/exp_1?wait=25.0"]
+
+
+async def test_a_mail_that_is_held_back_is_waited_behind_until_the_deadline() -> None:
+    steps = []
+    for waiting in (True, False):
+        wire = PendingWire(state="quarantined", waiting=waiting)
+        client = AsyncClient("http://mailonce", wire=wire)
+        result = await run_tool(client, "await_artifact", {"expectation": "exp_1"})
+        assert (result.status, result.is_waiting) == ("quarantined", waiting)
+        steps.append(result.next_step)
+
+    assert steps == [next_steps.HELD_BACK, next_steps.OF_STATES["quarantined"]]

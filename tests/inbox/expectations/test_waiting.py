@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from mailonce.core.expectations.expectation import ExpectationState
+from mailonce.core.extraction.extraction import ArtifactKind
 from mailonce.errors import MissingError
 from mailonce.inbox.expectations.expectation_parts import topic_of
 from mailonce.inbox.expectations.shared_reads import Standings
 from mailonce.inbox.expectations.waiting import ExpectationWait
 from mailonce.store.expectations import expectations, standing
-from tests.inbox.expectations.waiting_room import WaitingRoom, code_mail
+from tests.inbox.expectations.waiting_room import WaitingRoom, code_mail, link_mail
 
 
 async def test_who_waits_is_answered_when_the_mail_is_there(room: WaitingRoom) -> None:
@@ -168,3 +169,36 @@ async def test_who_is_parked_is_called_once_when_it_may_have_changed(room: Waiti
     assert not isinstance(outcome, ExpectationWait)
     assert outcome[1].state is ExpectationState.READY
     assert waiters.waiting == 0
+
+
+async def test_a_mail_that_is_held_back_ends_no_wait_before_the_deadline(room: WaitingRoom) -> None:
+    expectation = await room.open(ArtifactKind.LINK, link_hosts=("shop.example",))
+    waiters = room.desk.service.expectations.waiters
+    await room.send(link_mail("https://evil.example/verify?token=1"))
+    held_back = await room.settled(expectation)
+    waiting = asyncio.create_task(waiters.read("default", expectation.id, wait_s=25))
+    parked = await waiters.look("default", expectation.id, waits=True)
+    await room.desk.until(lambda: room.are_waiting(2))
+
+    await room.accept(link_mail("https://shop.example/verify?token=1"))
+
+    assert (held_back.state, held_back.is_waiting) == (ExpectationState.QUARANTINED, True)
+    assert isinstance(parked, ExpectationWait)
+    parked.close()
+    assert (await waiting)[1].state is ExpectationState.READY
+
+
+async def test_at_its_deadline_a_wait_ends_with_what_was_held_back(room: WaitingRoom) -> None:
+    expectation = await room.open(ArtifactKind.LINK, link_hosts=("shop.example",))
+    waiters = room.desk.service.expectations.waiters
+    await room.send(link_mail("https://evil.example/verify?token=1"))
+    waiting = asyncio.create_task(waiters.read("default", expectation.id, wait_s=25))
+    await room.desk.until(lambda: room.are_waiting(1))
+
+    await room.turn_clock(10_000)
+
+    settled = (await waiting)[1]
+    assert (settled.state, settled.is_waiting) == (ExpectationState.QUARANTINED, False)
+    assert not isinstance(
+        await waiters.look("default", expectation.id, waits=True), ExpectationWait
+    )

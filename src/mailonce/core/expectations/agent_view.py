@@ -86,6 +86,7 @@ _SCALARS: Mapping[str, Grammar] = {
     "matcher": _is_word,
     "verdict": _is_word,
     "passed": _is_flag,
+    "waiting": _is_flag,
     "accepted": _is_flag,
     "granted": _is_flag,
     "sender": SENDER,

@@ -89,6 +89,9 @@ class Settlement(Struct, frozen=True, kw_only=True):
     holder: Consumption | None = None
     # How many distinct values matched.
     candidates: int = 0
+    # A wait goes on: nothing matched yet, or only what is held back, and there is time for more.
+    # Else whoever sends a bad mail first would end the wait for the good one.
+    is_waiting: bool = False
 
 
 def settle(
@@ -233,7 +236,17 @@ def _without_offer(
     held_back = [one for one in mails if one.outcome is MailOutcome.QUARANTINED]
     if held_back:
         latest = max(held_back, key=lambda one: one.seq)
-        return _ended(ExpectationState.QUARANTINED, latest.reason, many)
+        return Settlement(
+            state=ExpectationState.QUARANTINED,
+            reason=latest.reason,
+            candidates=many,
+            is_waiting=not is_over,
+        )
     if is_over:
         return _ended(ExpectationState.EXPIRED, StateReason.DEADLINE, many)
-    return _ended(ExpectationState.PENDING, StateReason.WAITING, many)
+    return Settlement(
+        state=ExpectationState.PENDING,
+        reason=StateReason.WAITING,
+        candidates=many,
+        is_waiting=True,
+    )

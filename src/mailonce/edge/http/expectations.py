@@ -132,7 +132,7 @@ async def list_all(
 
 @router.get(
     "/expectations/{expectation}",
-    summary="Show an expectation, or wait while it is pending",
+    summary="Show an expectation, or wait for its mail",
     response_model=ExpectationJson,
 )
 async def show(
@@ -141,10 +141,13 @@ async def show(
     caller: ExpectationReader,
     expectation: str,
     wait: Annotated[
-        str, Query(description="Seconds to wait while it is pending.", json_schema_extra=SECONDS)
+        str, Query(description="Seconds to wait for its mail.", json_schema_extra=SECONDS)
     ] = "0",
 ) -> Response:
-    """Answers as soon as its state is not `pending`; then see `artifact`, and consume it."""
+    """Answers as soon as it is not `waiting`; where it is `ready`, consume its `artifact`.
+
+    A mail that is quarantined ends no wait before the deadline: the right one may still come.
+    """
     wait_s = seconds_of("wait", wait, most=WAIT_S_MAX)
     id_ = _own(caller, expectation)
     parking = parking_of(request)

@@ -18,7 +18,7 @@ A key with the scope `agent` may use what stands under "Expectations", but for l
 The whole description is at `/openapi.json`.
 
 1. `POST /v1/expectations` with `{{"kind": "code", "senders": ["@example.com"]}}`; use its `address` where the mail is to go.
-2. `GET /v1/expectations/{{id}}?wait=20` until `state` is not `pending`. Repeat it while it is.
+2. `GET /v1/expectations/{{id}}?wait=20` until `waiting` is false. Repeat it while it is true.
 3. `ready`: `POST /v1/expectations/{{id}}/consume` with `{{"consume_key": "…"}}`, a word of your own that you keep; it may be repeated.
 4. `POST /v1/expectations/{{id}}/confirm` with `{{"consume_key": "…", "accepted": true}}`; `false` offers the next value.
 5. Nothing came: `POST /v1/expectations/{{id}}/resend`; ask for another mail only where `granted` is true. `GET …/explain` says why nothing matched.

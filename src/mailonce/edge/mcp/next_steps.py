@@ -23,6 +23,8 @@ OF_REDEMPTIONS: Mapping[str, str] = {
     "not_called": "nobody could be reached, and nothing was sent; call redeem_link again",
     "unknown": "nobody knows whether it was opened; it is not tried again: call may_resend, or ask",
 }
+# A mail is held back, and the right one may still come.
+HELD_BACK = "a mail came that may not be trusted; wait for the right one: call await_artifact"
 OPENED = "have the mail sent to `address`, then call await_artifact"
 CONSUMED = "use the value before `lease_until`, once; then call report_result"
 CONSUMED_LINK = f"call redeem_link, or {CONSUMED}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mailonce.client.async_client import AsyncClient
+from mailonce.client.flows import PENDING
 from mailonce.client.records import MessageRecord
 from mailonce.edge.mcp import next_steps
 from mailonce.edge.mcp.tools import WAIT_S, WAIT_S_MAX
@@ -25,6 +26,8 @@ class ToolResult:
     next_step: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     is_error: bool = False
+    # Mail may still come: the same call again waits for it.
+    is_waiting: bool = False
 
     @property
     def content(self) -> dict[str, Any]:
@@ -141,8 +144,12 @@ async def _read_message(client: AsyncClient, given: Mapping[str, Any]) -> ToolRe
 
 def _standing(state: str, shown: Mapping[str, Any]) -> ToolResult:
     step = next_steps.OF_STATES.get(state, next_steps.OTHER)
+    is_waiting = bool(shown.get("waiting", state == PENDING))
+    if is_waiting and state != PENDING:
+        step = next_steps.HELD_BACK
     names = ("reason", "artifact", "candidates", "resends_left", "deadline_at")
-    return ToolResult(state, step, {name: shown.get(name) for name in names})
+    fields = {name: shown.get(name) for name in names}
+    return ToolResult(state, step, fields, is_waiting=is_waiting)
 
 
 def _head(message: MessageRecord) -> dict[str, Any]:

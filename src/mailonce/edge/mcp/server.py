@@ -123,7 +123,7 @@ def _goes_on(
     """Say whether the client should ask again by itself."""
     can = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     waits = name == "await_artifact" and arguments.get("max_wait_s") != 0
-    return can and waits and result.status == "pending"
+    return can and waits and result.is_waiting
 
 
 def _round_of(state: str | None) -> int:

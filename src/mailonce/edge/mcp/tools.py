@@ -72,7 +72,7 @@ TOOLS = (
     ),
     ToolRecord(
         name="await_artifact",
-        about="Wait for the mail. `ready`: consume it. `pending`: call again.",
+        about="Wait for the mail. `ready`: consume it. `pending`: call again. See `next_step`.",
         scopes=WATCHERS,
         parameters={
             "expectation": _EXPECTATION,

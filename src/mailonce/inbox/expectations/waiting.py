@@ -1,4 +1,4 @@
-"""Wait for an expectation that is pending; waiting costs the database nothing.
+"""Wait for an expectation that mail may still fulfil; waiting costs the database nothing.
 
 As with inboxes: one loop looks for all who wait, at once at those that a process published, and in
 turn at some of the others each second, since a hint may get lost.
@@ -16,7 +16,6 @@ from functools import partial
 from itertools import islice
 
 from mailonce.clock import Clock
-from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.core.expectations.settle import Settlement
 from mailonce.errors import MailonceError, UnavailableError
 from mailonce.inbox.expectations.expectation_parts import (
@@ -121,7 +120,7 @@ class ExpectationWaiters:
     async def read(
         self, workspace: str, id_: bytes, *, wait_s: float = 0
     ) -> tuple[ExpectationStanding, Settlement]:
-        """Give an expectation and its state; while it is pending, wait, `wait_s` at most.
+        """Give an expectation and its state; while it waits for mail, wait, `wait_s` at most.
 
         Raises: MissingError, UnavailableError where too many wait.
         """
@@ -132,7 +131,7 @@ class ExpectationWaiters:
                 woken.clear()
                 known, settled = await self._load(workspace, id_)
                 left_s = deadline - self._clock.monotonic()
-                if settled.state is not ExpectationState.PENDING or left_s <= 0:
+                if not settled.is_waiting or left_s <= 0:
                     return known, settled
                 timer = asyncio.get_running_loop().call_later(left_s, woken.set)
                 try:
@@ -147,7 +146,7 @@ class ExpectationWaiters:
     async def look(
         self, workspace: str, id_: bytes, *, waits: bool
     ) -> tuple[ExpectationStanding, Settlement] | ExpectationWait:
-        """Give an expectation and its state, or, while it is pending, what to wait for.
+        """Give an expectation and its state, or, while it waits for mail, what to wait for.
 
         Raises: MissingError, UnavailableError where too many wait.
         """
@@ -160,7 +159,7 @@ class ExpectationWaiters:
         except BaseException:
             wait.close()
             raise
-        if settled.state is ExpectationState.PENDING and not self._closing:
+        if settled.is_waiting and not self._closing:
             return wait
         wait.close()
         return known, settled
@@ -202,6 +201,7 @@ class ExpectationWaiters:
         with contextlib.suppress(MailonceError):
             for start in range(0, len(wanted), SWEEP_MAX):
                 ids = [expectation_id(topic) for topic in wanted[start : start + SWEEP_MAX]]
+                # One that is quarantined is looked at each second, and so at its deadline.
                 moved = await self._parts.database.read(partial(expectations.changed, ids=ids))
                 self.wake([topic_of(id_) for id_ in moved])
         return SWEEP_S
