@@ -76,7 +76,10 @@ class ConsumedJson(TypedDict):
     artifact: ValueJson
     consumption: str
     token: int
+    consumed_at: str
     lease_until: str
+    # Null until the value is confirmed.
+    confirmed_at: str | None
     state: str
 
 
@@ -191,7 +194,9 @@ def consumed_json(
         "artifact": {**artifact, "value": value},
         "consumption": public("con", consumption.id),
         "token": consumption.token,
+        "consumed_at": moment(consumption.leased_ms),
         "lease_until": moment(consumption.lease_ms),
+        "confirmed_at": moment(consumption.confirmed_ms),
         "state": "consumed",
     }
 

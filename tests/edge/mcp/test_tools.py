@@ -150,3 +150,15 @@ async def test_a_mail_that_is_held_back_is_waited_behind_until_the_deadline() ->
         steps.append(result.next_step)
 
     assert steps == [next_steps.HELD_BACK, next_steps.OF_STATES["quarantined"]]
+
+
+async def test_what_was_confirmed_is_not_to_be_used_again() -> None:
+    taken = {"artifact": {"id": "art_1", "kind": "code", "value": "123456"}, "confirmed_at": "then"}
+    client = AsyncClient("http://mailonce", wire=PendingWire(**taken))
+
+    result = await run_tool(
+        client, "consume_artifact", {"expectation": "exp_1", "consume_key": "run-1"}
+    )
+
+    assert result.content["confirmed_at"] == "then"
+    assert result.next_step == next_steps.CONFIRMED

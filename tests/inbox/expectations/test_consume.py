@@ -8,6 +8,7 @@ from mailonce.core.access import Caller
 from mailonce.core.expectations.consumption import ConsumptionState
 from mailonce.core.expectations.expectation import ExpectationState
 from mailonce.core.ids import public
+from mailonce.core.moment import moment
 from mailonce.errors import ClashError, MissingError
 from mailonce.inbox.expectations.consume import (
     ConsumedError,
@@ -115,6 +116,39 @@ async def test_a_confirmation_is_kept_once_and_reports_what_came_later(room: Wai
     with pytest.raises(MissingError):
         await confirm(room.parts, AGENT, expectation.id, consume_key="run-9", accepted=True)
     assert (await room.settled(expectation)).state is ExpectationState.CONSUMED
+
+
+async def test_who_comes_after_a_confirmation_hears_of_it(room: WaitingRoom) -> None:
+    expectation = await room.open()
+    await room.send(code_mail("734120"))
+    taken = (await take(room, expectation.id, "run-1")).consumption
+    with pytest.raises(ConsumedError, match="see at `retry_at` what became of it"):
+        await take(room, expectation.id, "run-2")
+    confirmed = await confirm(room.parts, AGENT, expectation.id, consume_key="run-1", accepted=True)
+
+    with pytest.raises(ConsumedError) as other:
+        await take(room, expectation.id, "run-2")
+    again = (await take(room, expectation.id, "run-1")).consumption
+
+    consumed_at, confirmed_at = moment(taken.leased_ms), moment(confirmed.consumption.ended_ms)
+    assert other.value.members == {"consumed_at": consumed_at, "confirmed_at": confirmed_at}
+    assert f"consumed it at {consumed_at} and confirmed it at {confirmed_at};" in str(other.value)
+    assert "release" not in str(other.value), "what was confirmed cannot be released"
+    assert moment(again.confirmed_ms) == confirmed_at
+    with pytest.raises(ClashError, match=f"it was accepted at {confirmed_at}, and stays that"):
+        await confirm(room.parts, AGENT, expectation.id, consume_key="run-1", accepted=False)
+
+
+async def test_who_comes_after_a_lease_that_ended_hears_that(room: WaitingRoom) -> None:
+    expectation = await room.open()
+    await room.send(code_mail("734120"))
+    taken = (await take(room, expectation.id, "run-1")).consumption
+    now_ms = taken.lease_ms + 1
+
+    error = ConsumedError(taken, now_ms=now_ms)
+
+    assert str(error).endswith("and did not confirm it; an operator may release it")
+    assert error.members == {"consumed_at": moment(taken.leased_ms)}
 
 
 async def test_an_operator_releases_what_nobody_confirmed(room: WaitingRoom) -> None:

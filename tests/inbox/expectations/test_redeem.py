@@ -7,7 +7,8 @@ import pytest
 from mailonce.core.expectations.expectation import Expectation
 from mailonce.core.expectations.redemption import Redemption, RedemptionState
 from mailonce.core.extraction.extraction import ArtifactKind
-from mailonce.errors import RefusedError
+from mailonce.core.moment import moment
+from mailonce.errors import ClashError, RefusedError
 from mailonce.inbox.expectations.consume import (
     LeaseReleasedError,
     NotConsumedError,
@@ -186,3 +187,14 @@ async def test_a_code_cannot_be_redeemed(room: WaitingRoom) -> None:
 
     with pytest.raises(RefusedError, match="only a link"):
         await ask(room, expectation)
+
+
+async def test_a_confirmed_link_is_not_opened_and_the_answer_says_why(room: WaitingRoom) -> None:
+    expectation = await consumed_link(room, "/verify/a")
+    confirmed = await confirm(room.parts, AGENT, expectation.id, consume_key="run-1", accepted=True)
+
+    with pytest.raises(ClashError) as refused:
+        await ask(room, expectation)
+
+    assert f"it was confirmed at {moment(confirmed.consumption.ended_ms)}" in str(refused.value)
+    assert room.desk.endpoint.requests == []

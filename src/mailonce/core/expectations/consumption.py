@@ -83,6 +83,11 @@ class Consumption(Struct, frozen=True, kw_only=True):
         is_over = self.state is ConsumptionState.LEASED and self.lease_ms <= now_ms
         return ConsumptionState.UNCONFIRMED if is_over else self.state
 
+    @property
+    def confirmed_ms(self) -> int | None:
+        """Say when its value was confirmed; None where nobody has."""
+        return self.ended_ms if self.state is ConsumptionState.ACCEPTED else None
+
     def is_of(self, by: str, consume_key: bytes) -> bool:
         return (self.by, self.consume_key) == (by, consume_key)
 

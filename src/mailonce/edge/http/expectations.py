@@ -50,8 +50,8 @@ router = APIRouter(prefix="/v1", tags=["expectations"], dependencies=KNOWN_QUERY
 
 NOT_FREE: dict[int | str, dict[str, Any]] = {
     409: {
-        "description": "Another consume key has it: `retry_at` says until when. Or there is "
-        "nothing to consume: `state` and `reason` say why."
+        "description": "Another consume key has it: `retry_at` says until when, or `confirmed_at` "
+        "since when it is confirmed. Or there is nothing to consume: `state` and `reason` say why."
     }
 }
 

@@ -28,6 +28,7 @@ HELD_BACK = "a mail came that may not be trusted; wait for the right one: call a
 OPENED = "have the mail sent to `address`, then call await_artifact"
 CONSUMED = "use the value before `lease_until`, once; then call report_result"
 CONSUMED_LINK = f"call redeem_link, or {CONSUMED}"
+CONFIRMED = "it was used, and confirmed at `confirmed_at`; do not use it again"
 ACCEPTED = "this is done; there is nothing more to call"
 GRANTED = "have it sent again, then call await_artifact"
 NO_RESEND = "do not have it sent again; go on with what there is, or stop"

@@ -72,15 +72,18 @@ async def _await(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
 async def _consume(client: AsyncClient, given: Mapping[str, Any]) -> ToolResult:
     consumed = await client.consume(given["expectation"], given["consume_key"])
     artifact = consumed.artifact
+    step = next_steps.CONSUMED_LINK if artifact.kind == LINK else next_steps.CONSUMED
+    confirmed_at = consumed.json.get("confirmed_at")
     return ToolResult(
         "consumed",
-        next_steps.CONSUMED_LINK if artifact.kind == LINK else next_steps.CONSUMED,
+        step if confirmed_at is None else next_steps.CONFIRMED,
         {
             "kind": artifact.kind,
             "value": artifact.value,
             "sender": artifact.sender,
             "received_at": artifact.received_at,
             "lease_until": consumed.lease_until,
+            "confirmed_at": confirmed_at,
         },
     )
 

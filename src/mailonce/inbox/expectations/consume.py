@@ -35,13 +35,22 @@ class ConsumedError(ClashError):
     code = "consumed"
 
     def __init__(self, holder: Consumption | None, *, now_ms: int) -> None:
-        """Say until when the holder's lease lasts; without one there is nothing to wait for."""
-        is_leased = holder is not None and holder.at(now_ms) is ConsumptionState.LEASED
-        if is_leased and holder is not None:
-            self.members = {"retry_at": moment(holder.lease_ms)}
-            super().__init__("another consume key has it; see at `retry_at` what became of it")
+        """Say when it was consumed, and what became of it; of a lease, until when it lasts."""
+        if holder is None:
+            super().__init__("another consume key had it until now; ask again")
+            return
+        consumed_at = moment(holder.leased_ms)
+        taken = f"another consume key consumed it at {consumed_at}"
+        self.members = {"consumed_at": consumed_at}
+        if holder.at(now_ms) is ConsumptionState.LEASED:
+            self.members = {**self.members, "retry_at": moment(holder.lease_ms)}
+            super().__init__(f"{taken}; see at `retry_at` what became of it")
+        elif holder.confirmed_ms is not None:
+            at = moment(holder.confirmed_ms)
+            self.members = {**self.members, "confirmed_at": at}
+            super().__init__(f"{taken} and confirmed it at {at}; expect a new mail")
         else:
-            super().__init__("another consume key has consumed it; an operator may release it")
+            super().__init__(f"{taken} and did not confirm it; an operator may release it")
 
 
 class NotReadyError(ClashError):
@@ -236,7 +245,7 @@ def _check_said_before(own: Consumption, act: ConsumptionAct) -> None:
         return
     if own.state is ConsumptionState.RELEASED:
         raise LeaseReleasedError("an operator has released it; do not use the value")
-    raise ClashError(f"this consumption is {own.state} already, and stays that")
+    raise ClashError(f"it was {own.state} at {moment(own.ended_ms)}, and stays that")
 
 
 _ENDS = {

@@ -94,6 +94,11 @@ async def redeem(
         before = own.redemption
         if before is not None and before.at(now_ms) not in REPEATABLE:
             return _earlier(tx, own, before, now_ms=now_ms)
+        if own.confirmed_ms is not None:
+            raise ClashError(
+                f"it was confirmed at {moment(own.confirmed_ms)}, so that its link is not opened; "
+                "expect a new mail"
+            )
         if own.at(now_ms) is not ConsumptionState.LEASED:
             raise LeaseReleasedError("the lease has ended; say what became of the value")
         rules = [read_link_host(one) for one in known.expectation.policy.link_hosts]
