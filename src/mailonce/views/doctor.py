@@ -28,7 +28,7 @@ from mailonce.store.ledger import dead_letters, origins, refusals, source_minute
 from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
-from mailonce.views.origins import Origins
+from mailonce.views.origins import Origins, source_name
 from mailonce.views.refusals import SourceVariables, advice_for, made_since
 
 # No more queries than that, however many domains there are.
