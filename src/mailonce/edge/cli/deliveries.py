@@ -58,7 +58,7 @@ COLUMNS = (
     Column("id", "id", whole=True),
 )
 FIELDS = (
-    "id", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
+    "id", "key", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
     "next_attempt", "deadline_at", "done_at", "attempts", "redeliveries", "redelivery",
     "reprocessing", "status", "error",
 )  # fmt: skip
@@ -105,7 +105,14 @@ async def list_(
 
 @api_command(app, "show")
 async def show_(
-    client: ApiSession, show: Show, id_: Annotated[str, typer.Argument(metavar="ID", help="dlv_…")]
+    client: ApiSession,
+    show: Show,
+    id_: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="dlv_…, or the X-Idempotency-Key that the endpoint received"
+        ),
+    ],
 ) -> None:
     """Show a delivery: the outcome of each attempt, and its body."""
     delivery = await client.get("deliveries", id_)

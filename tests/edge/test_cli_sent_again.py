@@ -1,0 +1,90 @@
+"""What support staff see of deliveries that were sent again, or made again from their event."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from mailonce.edge.cli.main import app
+from tests.commands import Shell
+from tests.endpoint import Endpoint, running_endpoint
+from tests.servers import wait_for
+
+ANN = "ann@example.net"
+BOUNCE = {
+    "RecordType": "Bounce", "Type": "HardBounce", "TypeCode": 1, "ID": 1, "Email": ANN,
+    "MessageID": "m-1", "BouncedAt": "2026-01-01T01:00:00Z",
+}  # fmt: skip
+SETTINGS = """
+[sources.pm]
+provider = "postmark"
+basic = "u:p"
+[routes.crm]
+url = "{url}/crm"
+[routes.tickets]
+url = "{url}/tickets"
+[net]
+allow_hosts = ["127.0.0.1"]
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A server whose routes were sent one event; one of them twice, and once made again."""
+
+    shell: Shell
+    endpoint: Endpoint
+    sent: dict[str, Any]
+    made: dict[str, Any]
+    other: dict[str, Any]
+
+    def show(self, id_: str) -> dict[str, str]:
+        """The fields of `delivery show`, by name."""
+        out = self.shell.ok("delivery", "show", id_).out.partition("\nbody")[0]
+        pairs = (re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines())
+        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    shell = Shell(tmp_path_factory.mktemp("again"))
+    with running_endpoint() as endpoint:
+        settings = SETTINGS.format(url=endpoint.url(""))
+        (shell.folder / "mailonce.toml").write_text(settings)
+        with shell.serving() as url:
+            done = httpx.post(f"{url}/in/pm", json=BOUNCE, auth=("u", "p"))
+            assert done.status_code == 200
+            wait_for(lambda: _delivered(shell) == 2, what="the deliveries")
+            [sent] = _deliveries(shell, "--route", "tickets")
+            shell.ok("redeliver", sent["id"])
+            shell.ok("reprocess", sent["event"], "--route", "tickets")
+            wait_for(lambda: _delivered(shell) == 3, what="what was made again")
+            made = next(one for one in _deliveries(shell) if one["reprocessing"])
+            [sent] = [one for one in _deliveries(shell) if one["id"] == sent["id"]]
+            [other] = _deliveries(shell, "--route", "crm")
+            yield Desk(shell, endpoint, sent, made, other)
+
+
+def _deliveries(shell: Shell, *options: str) -> list[Any]:
+    rows: list[Any] = shell.ok("delivery", "list", *options, "--json").json["data"]
+    return rows
+
+
+def _delivered(shell: Shell) -> int:
+    return len([one for one in _deliveries(shell) if one["state"] == "delivered"])
+
+
+def test_a_delivery_is_found_by_the_key_that_its_endpoint_received_and_shown_with_it(
+    desk: Desk,
+) -> None:
+    first = desk.endpoint.at("/crm")[0]
+    help_ = CliRunner().invoke(app, ["delivery", "show", "--help"]).stdout
+
+    shown = desk.show(first.key)
+
+    assert shown["key"] == first.key
+    assert "X-Idempotency-Key" in help_
