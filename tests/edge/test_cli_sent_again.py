@@ -9,6 +9,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from mailonce.core.ids import minted_ms, private
+from mailonce.core.moment import moment
 from mailonce.edge.cli.main import app
 from tests.commands import Shell
 from tests.endpoint import Endpoint, running_endpoint
@@ -41,6 +43,10 @@ class Desk:
     sent: dict[str, Any]
     made: dict[str, Any]
     other: dict[str, Any]
+
+    @property
+    def all(self) -> list[dict[str, Any]]:
+        return [self.other, self.sent, self.made]
 
     def show(self, id_: str) -> dict[str, str]:
         """The fields of `delivery show`, by name."""
@@ -76,6 +82,27 @@ def _deliveries(shell: Shell, *options: str) -> list[Any]:
 
 def _delivered(shell: Shell) -> int:
     return len([one for one in _deliveries(shell) if one["state"] == "delivered"])
+
+
+def test_one_that_was_made_again_is_no_unexplained_copy(desk: Desk) -> None:
+    listed = desk.shell.run_on_a_terminal("delivery", "list", columns=80).out
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", listed).splitlines()
+    rows = re.split(r"^(?=20)", "\n".join(lines), flags=re.MULTILINE)[1:]
+    states = [
+        re.findall(r"\bdelivered(?:, \w+)?", row)
+        for one in desk.all
+        for row in rows
+        if one["id"] in row
+    ]
+    rerun = minted_ms(private("rpr", desk.made["reprocessing"]))
+
+    assert lines[0].startswith("received ")
+    assert max(map(len, lines)) <= 80
+    assert states == [["delivered"], ["delivered, redelivered"], ["delivered, reprocessed"]]
+    assert len({one["received_at"] for one in desk.all}) == 1
+    assert [one["made_at"] for one in desk.all] == [
+        desk.sent["received_at"], desk.sent["received_at"], moment(rerun),
+    ]  # fmt: skip
 
 
 def test_a_delivery_is_found_by_the_key_that_its_endpoint_received_and_shown_with_it(

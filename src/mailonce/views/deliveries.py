@@ -12,7 +12,7 @@ from mailonce.core.access import Caller
 from mailonce.core.deliveries.delivery import delivery_id, delivery_key_of
 from mailonce.core.deliveries.rerun import RerunKind
 from mailonce.core.deliveries.route import Route, RouteKind
-from mailonce.core.ids import public
+from mailonce.core.ids import minted_ms, public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeliveryFilter, EventFilter
 from mailonce.core.work.states import State
@@ -58,6 +58,9 @@ class DeliveryJson(TypedDict):
     event: str
     state: str
     lane: str
+    # When its event was received; lists are by this time, and filters are, too.
+    received_at: str
+    # The same, or when the reprocessing began that made it.
     made_at: str
     due_at: str | None
     # When it is tried: not before it is due, nor before an endpoint that is down is tried again.
@@ -265,7 +268,8 @@ def delivery_json(
         "event": public("evt", row.event),
         "state": row.state.public_name,
         "lane": row.lane.name.lower(),
-        "made_at": moment(row.made_ms),
+        "received_at": moment(row.made_ms),
+        "made_at": moment(_made_ms(row)),
         "due_at": moment(due_ms),
         "next_attempt_at": moment(next_ms),
         "endpoint_down": next_ms is not None and row.route in down,
@@ -287,6 +291,11 @@ def _is_redelivery_pending(row: StoredDelivery) -> bool:
     began = row.round_began + (row.state is State.LEASED)
     is_open = row.state in {State.DUE, State.LEASED}
     return is_open and row.redeliveries > 0 and row.attempts == began
+
+
+def _made_ms(row: StoredDelivery) -> int:
+    # A row has the time of its event's receipt, whenever it was made.
+    return row.made_ms if row.reprocessing is None else minted_ms(row.reprocessing)
 
 
 def _rerun_id(kind: RerunKind, id_: bytes | None) -> str | None:

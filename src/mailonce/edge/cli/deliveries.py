@@ -15,7 +15,7 @@ from mailonce.edge.cli.delivery_choice import (
     pending_words,
     say_how_to_send_again,
     say_left_out,
-    state_words,
+    table_words,
 )
 from mailonce.edge.cli.delivery_outcomes import (
     ONE_AT_A_TIME,
@@ -48,7 +48,7 @@ COUNT_PAGES_MAX = 20
 COUNT_PAGE_ROWS = 1000
 EMPTY = "no deliveries; see [bold]mailonce route list[/bold]"
 COLUMNS = (
-    Column("made", "made_at"),
+    Column("received", "received_at"),
     Column("route", "route_name"),
     Column("state", "state"),
     Column("recipient", "recipient", whole=True),
@@ -58,9 +58,9 @@ COLUMNS = (
     Column("id", "id", whole=True),
 )
 FIELDS = (
-    "id", "key", "route_name", "route", "event", "recipient", "state", "lane", "made_at", "due_at",
-    "next_attempt", "deadline_at", "done_at", "attempts", "redeliveries", "redelivery",
-    "reprocessing", "status", "error",
+    "id", "key", "route_name", "route", "event", "recipient", "state", "lane", "received_at",
+    "made_at", "due_at", "next_attempt", "deadline_at", "done_at", "attempts", "redeliveries",
+    "redelivery", "reprocessing", "status", "error",
 )  # fmt: skip
 TRY_COLUMNS = (
     Column("attempt", "attempt", right=True),
@@ -92,14 +92,14 @@ async def list_(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """List deliveries, newest first."""
+    """List deliveries by the receipt of their events, newest first."""
     event = None if event is None else await client.whole_id(event)
     wanted = {"route": route, "state": state, "event": event, "since": since, "until": until}
     wanted |= await about(client, recipient, message)
     page = await client.some("deliveries", limit=limit, cursor=cursor, **wanted)
     if not show.json:
         await name_removed_routes(client, page["data"])
-        page = {**page, "data": [one | {"state": state_words(one)} for one in page["data"]]}
+        page = {**page, "data": [one | table_words(one) for one in page["data"]]}
     show.page(page, COLUMNS, empty=empty_list("deliveries", wanted, EMPTY))
 
 

@@ -179,6 +179,18 @@ def state_words(row: Any) -> str:
     return f"{row['state']}, mail deleted" if _is_deleted(row) else str(row["state"])
 
 
+def table_words(row: Any) -> dict[str, str]:
+    """Give what a table has of a delivery in words: one that looks like a copy says why it is."""
+    marks = ["reprocessed"] if row.get("reprocessing") else []
+    if row["state"] == "delivered" and row.get("redeliveries"):
+        marks.append("redelivered")
+    return {
+        "state": ", ".join([state_words(row), *marks]),
+        # A server of before has but the one time.
+        "received_at": row.get("received_at", row["made_at"]),
+    }
+
+
 def _is_deleted(row: Any) -> bool:
     return row["state"] == "failed" and bool(row.get("mail_deleted"))
 

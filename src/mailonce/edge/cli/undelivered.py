@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from mailonce.edge.cli.client import ApiSession
 from mailonce.edge.cli.deliveries import COLUMNS
-from mailonce.edge.cli.delivery_choice import say_deleted, say_removed, sendable_routes, state_words
+from mailonce.edge.cli.delivery_choice import say_deleted, say_removed, sendable_routes, table_words
 from mailonce.edge.cli.delivery_outcomes import ONE_AT_A_TIME, next_attempt_time
 from mailonce.edge.cli.list_options import (
     Cursor,
@@ -68,8 +68,7 @@ async def undelivered(
         return
     await name_removed_routes(client, [*page["data"], *page["routes"]])
     rows = [
-        row | {"state": state_words(row), "next_attempt": next_attempt_time(row)}
-        for row in page["data"]
+        row | table_words(row) | {"next_attempt": next_attempt_time(row)} for row in page["data"]
     ]
     show.page({**page, "data": rows}, WAITING_COLUMNS, empty="")
     # At the end: the rows may be many, and the sums are what is asked for first.
