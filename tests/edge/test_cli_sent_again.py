@@ -13,7 +13,7 @@ from mailonce.core.ids import minted_ms, private
 from mailonce.core.moment import moment
 from mailonce.edge.cli.main import app
 from tests.commands import Shell
-from tests.endpoint import Endpoint, running_endpoint
+from tests.endpoint import Endpoint, answers, in_turn, running_endpoint
 from tests.servers import wait_for
 
 ANN = "ann@example.net"
@@ -29,6 +29,8 @@ basic = "u:p"
 url = "{url}/crm"
 [routes.tickets]
 url = "{url}/tickets"
+[routes.late]
+url = "{url}/late"
 [net]
 allow_hosts = ["127.0.0.1"]
 """
@@ -36,7 +38,7 @@ allow_hosts = ["127.0.0.1"]
 
 @dataclass(frozen=True)
 class Desk:
-    """A server whose routes were sent one event; one of them twice, and once made again."""
+    """A server whose routes were sent one event; `tickets` got it twice, and once reprocessed."""
 
     shell: Shell
     endpoint: Endpoint
@@ -58,7 +60,7 @@ class Desk:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     shell = Shell(tmp_path_factory.mktemp("again"))
-    with running_endpoint() as endpoint:
+    with running_endpoint(late=in_turn(answers(422), answers(200))) as endpoint:
         settings = SETTINGS.format(url=endpoint.url(""))
         (shell.folder / "mailonce.toml").write_text(settings)
         with shell.serving() as url:
@@ -115,3 +117,21 @@ def test_a_delivery_is_found_by_the_key_that_its_endpoint_received_and_shown_wit
 
     assert shown["key"] == first.key
     assert "X-Idempotency-Key" in help_
+
+
+def test_what_was_dismissed_and_delivered_afterwards_did_not_fail(desk: Desk) -> None:
+    shell = desk.shell
+    wait_for(lambda: bool(_deliveries(shell, "--state", "failed")), what="the failure")
+    [failed] = _deliveries(shell, "--state", "failed")
+    [letter] = shell.ok("dead", "list", "--json").json["data"]
+    shell.ok("dead", "dismiss", letter["id"], "--reason", "gone")
+    before = shell.ok("undelivered").out
+    shell.ok("redeliver", failed["id"])
+
+    shown = shell.ok("dead", "show", letter["id"]).out
+    [delivered] = _deliveries(shell, "--route", "late")
+
+    assert "1 failed and was dismissed" in before
+    assert shell.ok("undelivered").out.strip() == "everything is delivered"
+    assert "dismissed by" in shown
+    assert re.search(rf"^delivered at +{delivered['done_at'][:10]}", shown, re.MULTILINE), shown

@@ -107,6 +107,7 @@ async def test_a_dead_letter_has_the_fields_of_the_contract(ledger: Ledger) -> N
         "route": None,
         "delivery": None,
         "recipient": None,
+        "delivered_at": None,
         "reason": "the body is not JSON",
         "status": None,
         "last_error": "the body is not JSON",

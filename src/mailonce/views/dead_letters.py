@@ -12,6 +12,7 @@ from mailonce.core.deliveries.delivery import delivery_id
 from mailonce.core.ids import private, public
 from mailonce.core.moment import moment
 from mailonce.core.query import DeadLetterFilter, DeliveryFilter
+from mailonce.core.work.states import State
 from mailonce.errors import MissingError
 from mailonce.store.configuration import keys
 from mailonce.store.dialects.contract import Database, Tx
@@ -39,6 +40,8 @@ class DeadLetterJson(TypedDict):
     # Of a delivery: its id, and whom its event is about, until that is pruned.
     delivery: str | None
     recipient: str | None
+    # Of a delivery: when it was delivered all the same, as after a redelivery; else None.
+    delivered_at: str | None
     reason: str
     # Of a delivery: what its endpoint had answered when it was given up.
     status: int | None
@@ -76,6 +79,7 @@ class _LetterContext(NamedTuple):
     statuses: dict[bytes, int | None]
     # By delivery.
     recipients: dict[bytes, str | None]
+    delivered_ms: dict[bytes, int | None]
 
 
 async def list_dead_letters(
@@ -146,6 +150,7 @@ def _read_context(
         keys.names_of(tx, workspace, (row.dismissed_by for row in letters)),
         dead_letters.statuses_of(tx, letters),
         {bytes(one.key): recipients.get(one.event) for one in deliveries},
+        {bytes(one.key): one.done_ms for one in deliveries if one.state is State.DONE},
     )
 
 
@@ -167,6 +172,7 @@ def dead_letter_json(row: DeadLetter, known: _LetterContext, *, has_raw: bool) -
         "route": row.route,
         "delivery": None if delivery is None else delivery_id(delivery),
         "recipient": None if delivery is None else known.recipients.get(delivery),
+        "delivered_at": moment(known.delivered_ms.get(delivery or b"")),
         "reason": row.reason,
         "status": known.statuses.get(row.id),
         "last_error": row.last_error if row.kind == "delivery" else row.last_error or row.reason,

@@ -51,7 +51,7 @@ RESOLVED_COLUMNS = (
 )  # fmt: skip
 FIELDS = (
     "id", "kind", "recipient", "route_name", "why", "status", "attempts", "failed_at",
-    "resolved_at", "how", "next", "source_name", "delivery", "key",
+    "resolved_at", "how", "delivered_at", "next", "source_name", "delivery", "key",
 )  # fmt: skip
 BODY = ("raw", "raw_base64")
 
