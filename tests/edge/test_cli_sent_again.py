@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from mailonce.core.ids import minted_ms, private
 from mailonce.core.moment import moment
+from mailonce.edge.cli.events import timeline_rows
 from mailonce.edge.cli.main import app
 from tests.commands import Shell
 from tests.endpoint import Endpoint, answers, in_turn, running_endpoint
@@ -130,8 +131,58 @@ def test_what_was_dismissed_and_delivered_afterwards_did_not_fail(desk: Desk) ->
 
     shown = shell.ok("dead", "show", letter["id"]).out
     [delivered] = _deliveries(shell, "--route", "late")
+    message = shell.ok("message", "m-1", "--json").json
+    entries = {one["id"]: one for one in message["recipients"][0]["timeline"]}
 
     assert "1 failed and was dismissed" in before
     assert shell.ok("undelivered").out.strip() == "everything is delivered"
     assert "dismissed by" in shown
+    # It was delivered once, whatever was tried before.
+    assert entries[failed["id"]]["first_delivered_at"] == delivered["done_at"]
     assert re.search(rf"^delivered at +{delivered['done_at'][:10]}", shown, re.MULTILINE), shown
+
+
+def test_a_timeline_has_the_first_delivery_and_the_redelivery_in_the_order_of_time(
+    desk: Desk,
+) -> None:
+    shown = desk.shell.ok("message", "m-1").out
+    rows = [re.split(r"\s{2,}", line) for line in shown.splitlines() if "→" in line]
+    ids = [next((word for word in row if word.startswith("dlv_")), None) for row in rows]
+    pairs = zip(rows, ids, strict=True)
+    tickets = [(row[1], id_) for row, id_ in pairs if id_ and "tickets" in row[1]]
+
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert tickets == [
+        ("→ tickets: delivered", desk.sent["id"]),
+        ("→ tickets: delivered again", desk.sent["id"]),
+        ("→ tickets: delivered", desk.made["id"]),
+    ]
+
+
+def _entry(route: str, *, first: str, done: str | None, since: str | None = None) -> dict[str, Any]:
+    """An entry of a timeline, as the API gives it."""
+    return {
+        "kind": "delivery", "id": f"dlv_{route}", "route": "rte_1", "route_name": route,
+        "state": "delivered" if done else "pending", "attempts": 1, "status": 200, "error": None,
+        "made_at": "12:00:00", "first_delivered_at": first, "done_at": done,
+        "pending_since": since, "route_on": True, "endpoint_down": False, "next_attempt_at": None,
+    }  # fmt: skip
+
+
+def test_deliveries_of_one_event_stand_by_time_whatever_their_routes() -> None:
+    sent = _entry("crm", first="12:00:01", done="12:00:09")
+    other = _entry("tickets", first="12:00:05", done="12:00:05")
+    waits = _entry("audit", first="12:00:02", done=None, since="12:00:07")
+    event = {"kind": "event", "id": "evt_1", "type": "bounced"}
+
+    rows = timeline_rows([event, sent, other, waits, event])
+
+    assert [(row.get("when"), row["what"]) for row in rows] == [
+        (None, "bounced"),
+        ("12:00:01", "→ crm: delivered"),
+        ("12:00:02", "→ audit: delivered"),
+        ("12:00:05", "→ tickets: delivered"),
+        ("12:00:07", "→ audit: pending"),
+        ("12:00:09", "→ crm: delivered again"),
+        (None, "bounced"),
+    ]

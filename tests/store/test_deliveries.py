@@ -4,14 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
 from mailonce.core.work.job import End, Finish, LeasedJob, LeaseRequest, LostLease
 from mailonce.core.work.lifecycle import finish
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects.contract import Database
 from mailonce.store.schema.tables import ATTEMPTS, DEAD_LETTERS, DELIVERIES, EVENTS, LANES
-from mailonce.store.work import rows
+from mailonce.store.work import pages, rows
 from tests.factories import Ledger, new_id
 
 OWNER, OTHER = b"owner", b"other"
@@ -398,3 +398,24 @@ async def test_keys_of_the_answer_are_bytes(ledger: Ledger) -> None:
     stood = await ledger.database.deliveries.finish([end(job)])
 
     assert stood == {WorkKey(bytes(job.key))}
+
+
+async def test_the_first_success_of_each_delivery_is_told_from_failures_and_redeliveries(
+    ledger: Ledger,
+) -> None:
+    await ledger.add_route()
+    sent, failed = await ledger.owe(2)
+    attempts = [
+        {
+            "delivery": key, "attempt": attempt, "at_ms": 100 * attempt, "latency_ms": 5,
+            "status": None, "error": error, "answer": None,
+        }
+        for key, attempt, error in (
+            (sent, 1, "answered 500"), (sent, 2, None), (sent, 3, None), (failed, 1, "timeout"),
+        )
+    ]  # fmt: skip
+    await ledger.database.write(lambda tx: tx.execute(insert(ATTEMPTS), attempts) and None)
+
+    first = await ledger.database.read(lambda tx: pages.first_successes(tx, [sent, failed]))
+
+    assert first == {sent: (2, 205)}

@@ -269,7 +269,7 @@ def delivery_json(
         "state": row.state.public_name,
         "lane": row.lane.name.lower(),
         "received_at": moment(row.made_ms),
-        "made_at": moment(_made_ms(row)),
+        "made_at": moment(made_ms_of(row)),
         "due_at": moment(due_ms),
         "next_attempt_at": moment(next_ms),
         "endpoint_down": next_ms is not None and row.route in down,
@@ -293,7 +293,8 @@ def _is_redelivery_pending(row: StoredDelivery) -> bool:
     return is_open and row.redeliveries > 0 and row.attempts == began
 
 
-def _made_ms(row: StoredDelivery) -> int:
+def made_ms_of(row: StoredDelivery) -> int:
+    """Say when a delivery was made: with its event, or by a reprocessing."""
     # A row has the time of its event's receipt, whenever it was made.
     return row.made_ms if row.reprocessing is None else minted_ms(row.reprocessing)
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from mailonce.core.deliveries.delivery import is_suspect
 from mailonce.core.events.event import EventType
-from mailonce.core.ids import public
+from mailonce.core.ids import minted_ms, public
 from mailonce.core.mail.message_ids import read_message_id, thread_of
 from mailonce.core.moment import moment
 from mailonce.core.sends.dev_sender import find_dev_sender
@@ -31,8 +31,14 @@ from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.sends.pages import StoredSend
 from mailonce.store.work import pages
-from mailonce.store.work.pages import StoredDelivery
-from mailonce.views.deliveries import NONE_DOWN, EndpointsDown, Routes, delivery_json
+from mailonce.store.work.pages import FirstSuccess, StoredDelivery
+from mailonce.views.deliveries import (
+    NONE_DOWN,
+    EndpointsDown,
+    Routes,
+    delivery_json,
+    made_ms_of,
+)
 from mailonce.views.origins import Origins, source_name
 
 TIMELINE_ROWS_MAX = 1_000
@@ -82,7 +88,11 @@ class DeliveryEntryJson(TypedDict):
     status: int | None
     error: str | None
     made_at: str
+    # When it was delivered for the first time: before `done_at` where it was redelivered.
+    first_delivered_at: str | None
     done_at: str | None
+    # Of one that has not ended: when it was made, or made due again.
+    pending_since: str | None
     # Of one that is pending: when it is tried; None where its route is off, removed or polled.
     next_attempt_at: str | None
     route_on: bool
@@ -145,6 +155,8 @@ class KnownDeliveries(NamedTuple):
     deliveries: dict[bytes, list[StoredDelivery]]
     # By delivery.
     dismissals: dict[bytes, StoredDismissal]
+    # Of each that was sent again.
+    first_successes: dict[bytes, FirstSuccess]
     routes: Routes
     origins: Origins
     senders: Senders
@@ -197,8 +209,9 @@ def read_deliveries(
     }
     failed = [row.key for row in owed if row.state is State.DEAD]
     dismissals = dead_letters.dismissals_of(tx, failed)
+    first = pages.first_successes(tx, [row.key for row in owed if row.redeliveries])
     repeats = copies.of_events(tx, log)
-    return KnownDeliveries(repeats, by_event, dismissals, routes, origins, senders, down)
+    return KnownDeliveries(repeats, by_event, dismissals, first, routes, origins, senders, down)
 
 
 def timeline_of(
@@ -215,6 +228,7 @@ def timeline_of(
     for row in {row.id: row for row in log}.values():
         place = (max(_timeline_ms(row), first_ms), _EVENT, _RANKS.get(row.type, 0), row.key)
         deliveries = [_delivery_entry(one, known) for one in known.deliveries.get(row.id, ())]
+        deliveries.sort(key=_began_at)
         timed.append((place, [_event_entry(row, known), *deliveries]))
     for thread in threads:
         for mail in thread.messages:
@@ -292,12 +306,35 @@ def _timeline_ms(row: LoggedEvent) -> int:
     return row.occurred_ms
 
 
+def _began_at(entry: DeliveryEntryJson) -> str:
+    """Place a delivery among those of its event; times of this form sort as text."""
+    return (
+        entry["first_delivered_at"]
+        or entry["done_at"]
+        or entry["pending_since"]
+        or entry["made_at"]
+    )
+
+
+def _first_delivered_ms(row: StoredDelivery, first: FirstSuccess | None) -> int | None:
+    is_done = row.state is State.DONE
+    if not row.redeliveries or (is_done and (first is None or first.attempt == row.attempts)):
+        return row.done_ms if is_done else None
+    return None if first is None else first.ended_ms
+
+
 def _delivery_entry(row: StoredDelivery, known: KnownDeliveries) -> DeliveryEntryJson:
     route = known.routes.get(row.route)
     dismissal = known.dismissals.get(row.key)
+    first_ms = _first_delivered_ms(row, known.first_successes.get(row.key))
+    again_ms = None if row.redelivery is None else minted_ms(row.redelivery)
+    since_ms = max(made_ms_of(row), again_ms or 0, first_ms or 0)
+    is_open = row.state in {State.DUE, State.LEASED}
     whole = {
         "kind": "delivery",
         **delivery_json(row, known.routes, known.down),
+        "first_delivered_at": moment(first_ms),
+        "pending_since": moment(since_ms if is_open else None),
         "route_on": route is not None and route.off is None,
         "dismissed_at": None if dismissal is None else moment(dismissal.at_ms),
         "dismissed_because": None if dismissal is None else dismissal.because,

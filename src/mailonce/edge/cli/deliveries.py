@@ -15,6 +15,7 @@ from mailonce.edge.cli.delivery_choice import (
     pending_words,
     say_how_to_send_again,
     say_left_out,
+    state_words,
     table_words,
 )
 from mailonce.edge.cli.delivery_outcomes import (

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from itertools import chain, groupby
 from shlex import quote
 from typing import Annotated, Any
 
@@ -245,10 +246,31 @@ async def say_unmatched(client: ApiSession, show: Show, messages: Iterable[Any])
 def timeline_rows(entries: Iterable[Any]) -> list[dict[str, Any]]:
     """Give the rows of a timeline: the send, the events and their deliveries, and replies."""
     rows: list[dict[str, Any]] = []
-    for entry in entries:
-        # Who had a delivery sent again stands before what became of that.
-        rows += [*entry.get("sent_again", ()), _timeline_row(entry)]
+    for kind, some in groupby(entries, key=lambda entry: str(entry["kind"])):
+        if kind == "delivery":
+            # Of one event, each in its own order: a redelivery may come after another delivery.
+            rows += sorted(chain.from_iterable(map(_delivery_rows, some)), key=_when)
+        else:
+            rows += [_timeline_row(entry) for entry in some]
     return rows
+
+
+def _when(row: Any) -> str:
+    return str(row["when"] or "")
+
+
+def _delivery_rows(entry: Any) -> list[dict[str, Any]]:
+    """Give what a delivery is now, behind who had it sent again and its first delivery."""
+    row = _timeline_row(entry)
+    rows = [*entry.get("sent_again", ()), row]
+    # A server of before does not tell it.
+    first = entry.get("first_delivered_at")
+    if first in {None, entry["done_at"]}:
+        return rows
+    route = entry["route_name"] or entry["route"]
+    if entry["state"] == "delivered":
+        row["what"] += " again"
+    return [{"when": first, "what": f"→ {route}: delivered", "id": entry["id"]}, *rows]
 
 
 async def complete_deliveries(client: ApiSession, entries: Iterable[Any]) -> None:
@@ -274,7 +296,7 @@ def _timeline_row(entry: Any) -> dict[str, Any]:
                 *_why_dismissed(entry), *_outcome(error, is_again=is_again),
             ]  # fmt: skip
             return {
-                "when": entry["done_at"] or entry["made_at"],
+                "when": entry["done_at"] or entry.get("pending_since") or entry["made_at"],
                 "what": f"→ {route}: {'redelivery ' if is_again else ''}{entry['state']}",
                 "detail": ", ".join(part for part in parts if part),
                 "id": entry["id"],

@@ -66,6 +66,13 @@ class StoredAttempt(NamedTuple):
     answer: bytes | None
 
 
+class FirstSuccess(NamedTuple):
+    """The first attempt of a delivery that succeeded, and when it ended."""
+
+    attempt: int
+    ended_ms: int
+
+
 class DeliveryPosition(NamedTuple):
     """Where a page ends: a delivery's time and key."""
 
@@ -138,6 +145,20 @@ def attempts_of(tx: Connection, key: bytes) -> list[StoredAttempt]:
     query = select(*_ATTEMPT).where(ATTEMPTS.c.delivery == key)
     rows = tx.execute(query.order_by(ATTEMPTS.c.attempt.desc()).limit(ATTEMPTS_MAX)).all()
     return [StoredAttempt(*row) for row in reversed(rows)]
+
+
+def first_successes(tx: Connection, keys: Sequence[bytes]) -> dict[bytes, FirstSuccess]:
+    """Find the first attempt that succeeded of each delivery; without one it is left out."""
+    of = ATTEMPTS.c
+    by_key: dict[bytes, FirstSuccess] = {}
+    for at in range(0, len(keys), IDS_MAX):
+        is_success = (of.delivery.in_(keys[at : at + IDS_MAX]), of.error.is_(None))
+        attempts = select(of.delivery, func.min(of.attempt).label("attempt")).where(*is_success)
+        first = attempts.group_by(of.delivery).subquery()
+        is_first = and_(first.c.delivery == of.delivery, first.c.attempt == of.attempt)
+        query = select(of.delivery, of.attempt, of.at_ms + of.latency_ms).join(first, is_first)
+        by_key |= {bytes(key): FirstSuccess(*rest) for key, *rest in tx.execute(query)}
+    return by_key
 
 
 def recipients_of(tx: Connection, rows: Sequence[StoredDelivery]) -> dict[bytes, str | None]:
