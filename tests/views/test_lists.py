@@ -53,6 +53,11 @@ async def test_a_conflict_names_the_fields_that_differ_with_both_values(ledger: 
     # The address differs in its case alone, which is the same content.
     assert conflict["differs"] == [{"field": "type", "kept": "delivered", "other": "opened"}]
     holder = await show_event(ledger.database, "default", conflict["event"])
+    assert conflict["other_event"] is not None
+    other = await show_event(ledger.database, "default", conflict["other_event"])
+    assert (other["type"], other["conflict_with"]) == ("opened", conflict["event"])
+    counts = await list_stats(ledger.database, "default", CountFilter(), page=PageQuery(10))
+    assert [row["count"] for row in counts["data"]] == [1]
     assert holder["key"] == conflict["key"]
     assert holder["type"] == "delivered"
 
@@ -65,6 +70,15 @@ async def test_a_conflict_whose_body_cannot_be_read_again_differs_in_nothing_kno
     page = await list_conflicts(ledger.database, "default", page=PageQuery(10))
 
     assert [one["differs"] for one in page["data"]] == [[]]
+
+
+async def test_a_conflict_that_nothing_signs_has_no_event_of_its_own(ledger: Ledger) -> None:
+    bodies = [make_body(1), make_body(1, type="opened")]
+    await ledger.tell(MAIN, bodies, signs_body=False)
+
+    page = await list_conflicts(ledger.database, "default", page=PageQuery(10))
+
+    assert [one["other_event"] for one in page["data"]] == [None]
 
 
 async def test_conflicts_page_and_filter_by_source(ledger: Ledger) -> None:

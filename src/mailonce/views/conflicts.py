@@ -35,7 +35,10 @@ class ConflictJson(TypedDict):
 
     id: str
     key: str
+    # The event that was kept under the key, and that of the other content: None where nothing
+    # signs the body, so that it changed nothing, and once it was pruned.
     event: str
+    other_event: str | None
     source: str
     source_name: str | None
     reason: str
@@ -46,7 +49,8 @@ class ConflictJson(TypedDict):
 class _Read(NamedTuple):
     origins: Origins
     rows: list[StoredConflict]
-    holders: dict[bytes, LoggedEvent]
+    # The events that were kept, and those of the other content.
+    events: dict[bytes, LoggedEvent]
 
 
 async def list_conflicts(
@@ -60,12 +64,13 @@ async def list_conflicts(
         known = origins.of_workspace(tx, workspace)
         wanted = replace(query, source=source_id(known, query.source))
         rows = conflicts.page(tx, workspace, wanted, below=below, limit=page.limit + 1)
-        holders = events.get_many(tx, workspace, [row.event for row in rows[: page.limit]])
-        return _Read(known, rows, holders)
+        # The event of the other content has the id of its conflict.
+        ids = [id_ for row in rows[: page.limit] for id_ in (row.event, row.id)]
+        return _Read(known, rows, events.get_many(tx, workspace, ids))
 
     read = await database.read(work)
     wanted = {row.arrival for row in read.rows[: page.limit]}
-    wanted |= {holder.arrival for holder in read.holders.values()}
+    wanted |= {event.arrival for event in read.events.values()}
     again = await read_again(database, workspace, read.origins, wanted)
     return page.of(read.rows, lambda row: _conflict_json(row, read, again), lambda last: (last.id,))
 
@@ -75,11 +80,12 @@ def _conflict_json(row: StoredConflict, read: _Read, again: Mapping[bytes, Rerea
         "id": public("con", row.id),
         "key": row.key.hex(),
         "event": public("evt", row.event),
+        "other_event": public("evt", row.id) if row.id in read.events else None,
         "source": row.source,
         "source_name": source_name(read.origins, row.source),
         "reason": row.reason,
         "received_at": moment(row.received_ms),
-        "differs": _differences(row, read.holders.get(row.event), again),
+        "differs": _differences(row, read.events.get(row.event), again),
     }
 
 

@@ -49,7 +49,10 @@ async def stats(
     limit: Limit = 200,
     cursor: Cursor = None,
 ) -> None:
-    """Count events by day of receipt (UTC), source and type; copies are not counted."""
+    """Count events by day of receipt (UTC), source and type.
+
+    Copies are not counted, nor are events of other content under a known key: `mailonce conflicts`.
+    """
     word = None if type is None else type.value
     wanted = {"source": source, "type": word, "since": since, "until": until}
     page = await client.some("stats", limit=limit, cursor=cursor, **wanted)
@@ -67,7 +70,11 @@ async def conflicts(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """List conflicts: known keys with different content, and the values that differ."""
+    """List conflicts: known keys with different content, and the values that differ.
+
+    Where the provider signs the body, the other content is an event of its own (`other event`),
+    which takes effect and is delivered, but is not counted. Otherwise it changes nothing.
+    """
     wanted = {"source": source, "since": since, "until": until}
     page = await client.some("conflicts", limit=limit, cursor=cursor, **wanted)
     if not show.json:

@@ -17,7 +17,8 @@ COLUMNS = (
     Column("reason", "reason", wraps=True),
     Column("kept", "kept", wraps=True),
     Column("other", "other", wraps=True),
-    Column("event", "event", whole=True),
+    Column("kept event", "event", whole=True),
+    Column("other event", "other_event", whole=True),
 )
 
 

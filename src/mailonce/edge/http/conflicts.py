@@ -18,6 +18,8 @@ router = APIRouter(prefix="/v1", tags=["conflicts"], dependencies=KNOWN_QUERY)
     summary="List conflicts",
     description=(
         "Other content that came under a known key, newest first, with the fields that differ. "
+        "Where the provider signs the body, it is an event of its own (`other_event`), which takes "
+        "effect and is delivered, but is not counted; otherwise it changes nothing. "
         "A page holds at most 100."
     ),
 )

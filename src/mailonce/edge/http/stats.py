@@ -34,8 +34,9 @@ UntilDay = Annotated[int | None, parameter("until", day_in, "Before this day.", 
     summary="Count events",
     description=(
         "First events by source, type and day of receipt (UTC), newest day first; copies are "
-        "not counted. Counts stay when the log is pruned. `since` and `until` are days; a "
-        "time other than midnight (UTC) is refused."
+        "not counted, nor are events of other content under a known key (GET /v1/conflicts). "
+        "Counts stay when the log is pruned. `since` and `until` are days; a time other than "
+        "midnight (UTC) is refused."
     ),
 )
 async def list_stats(
