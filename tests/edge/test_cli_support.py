@@ -250,6 +250,15 @@ def test_a_second_lift_says_who_made_the_first(sent: Shell) -> None:
     assert [one["reason"] for one in lifts] == ["once more", "dan called"]
 
 
+def test_an_inbox_with_a_typo_in_its_name_leads_to_what_its_domain_refused(sent: Shell) -> None:
+    domain = sent.ok("domain", "list", "--json").json["data"][0]["domain"]
+
+    missing = sent.run("inbox", "show", f"tpyo@{domain}")
+
+    assert missing.code == 1
+    assert f"`mailonce domain show {domain}`" in " ".join(missing.err.split())
+
+
 def test_the_lift_of_an_address_says_what_was_lifted(sent: Shell) -> None:
     eve = "eve@example.net"
     sent.ok("suppression", "add", eve, "--reason", "eve asked")

@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from mailonce.edge.cli.mail_board import MailBoard, follow
 from mailonce.edge.cli.refused_mail import show_refusals_of
 from mailonce.edge.cli.show import Column, Show, moment
 from mailonce.edge.cli.sources import Several, option_of
-from mailonce.errors import ConfigError
+from mailonce.errors import ConfigError, MissingError
 
 app = group("inbox", "Create, list, read, watch, rotate and delete inboxes.")
 
@@ -74,7 +75,15 @@ async def list_(
 @api_command(app, "show")
 async def show_(client: ApiSession, show: Show, name: InboxName) -> None:
     """Show an inbox, mail that was not read yet or was refused, and since when a server listens."""
-    inbox = await client.get("inboxes", name)
+    try:
+        inbox = await client.get("inboxes", name)
+    except MissingError as error:
+        domain = name.rpartition("@")[2]
+        if domain == name or await client.find("domains", domain) is None:
+            raise
+        raise MissingError(
+            f"{error}; mail to it that was refused: `mailonce domain show {quote(domain)}`"
+        ) from None
     show.fields(inbox, FIELDS)
     if show.json:
         return
