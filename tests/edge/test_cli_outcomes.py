@@ -106,6 +106,7 @@ def test_a_redelivery_by_a_filter_tells_what_became_of_it(shell: Shell) -> None:
     assert anew.code == 1
     assert "0 delivered, 1 failed: wrong answered 422" in anew.out, anew.out
     assert (delivered.code, "1 delivered" in delivered.out) == (0, True), delivered.out
+    assert "1 delivery was made of them" in delivered.out
 
 
 def test_events_that_no_route_takes_any_more_are_not_said_to_be_delivered(shell: Shell) -> None:

@@ -195,7 +195,11 @@ def test_a_route_is_changed_in_one_place_and_keeps_its_secret_and_headers(shell:
 
 def test_everything_again_must_be_meant(shell: Shell) -> None:
     shell.ok("key", "add")
+    # A route is where the events are sent: it leaves none of them out.
+    by_route = shell.run("reprocess", "--route", "crm")
 
+    assert by_route.code == 2
+    assert "give ids, --type, --since or --until, or --all" in " ".join(by_route.err.split())
     for command in ("redeliver", "reprocess"):
         refused = shell.run(command)
 

@@ -161,7 +161,10 @@ async def redeliver(
             client, show, recipient=recipient, message=message, type_=type, states=state,
             yes=yes or dry_run, route=route, since=since, until=until,
         )  # fmt: skip
-    _check_choice("redeliver", ids, since, until, type, route, state, all_=all_ or dry_run)
+    _check_choice(
+        "redeliver", ids, since, until, type, route, state, all_=all_ or dry_run,
+        options="--recipient, --message-id, --route, --type",
+    )  # fmt: skip
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run) | {"state": state}
     await _begin(client, show, "redeliveries", body, "deliveries", detach=detach, yes=yes)
 
@@ -184,7 +187,8 @@ async def reprocess(
 ) -> None:
     """Send events as they are read and mapped today, under new keys."""
     ids = [await client.whole_id(one) for one in ids or []]
-    _check_choice("reprocess", ids, since, until, type, route, all_=all_ or dry_run)
+    # The route is whom they are sent to: it leaves no event out.
+    _check_choice("reprocess", ids, since, until, type, all_=all_ or dry_run, options="--type")
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run)
     await _begin(client, show, "reprocessings", body, "events", detach=detach, yes=yes)
 
@@ -213,12 +217,12 @@ def _rerun_body(
     }
 
 
-def _check_choice(command: str, *filters: object, all_: bool) -> None:
+def _check_choice(command: str, *filters: object, all_: bool, options: str) -> None:
     """Refuse to send everything again because a filter was forgotten."""
     if not any(filters) and not all_:
         raise ConfigError(
-            f"`mailonce {command}` without a filter would send everything of the window again; "
-            "give ids, --recipient, --route, --type, --since or --until, or --all if you mean it "
+            f"`mailonce {command}` without a filter would {command} everything of the window; "
+            f"give ids, {options}, --since or --until, or --all if you mean it "
             "(--dry-run only counts)"
         )
 
@@ -267,6 +271,9 @@ async def _begin(
         if total == 0:
             show.say("no route takes them as they are read today: nothing is delivered")
             return
+        if total is not None and made["kind"] == RerunKind.REPROCESSING:
+            verb = "was" if total == 1 else "were"
+            show.say(f"{_many(total, 'deliveries')} {verb} made of them")
         watch = RerunWatch(client, made, total or made["done"], is_counted=total is not None)
         await follow(show, watch, moves=client.has_server)
 
