@@ -234,10 +234,10 @@ def test_mail_that_was_not_read_yet_is_counted_with_the_reason() -> None:
     one = {"mails": 1, "oldest_at": "2026-11-19T08:00:00.000Z", "last_error": None}
 
     assert pending_words(one) == (
-        "1 mail arrived and was not read yet, the oldest at 2026-11-19 08:00:00Z"
+        "1 mail arrived and was not read yet, the oldest at 2026-11-19T08:00:00Z"
     )
     assert pending_words({**one, "mails": 1200, "last_error": "[red]500"}) == (
-        "1,200 mails arrived and were not read yet, the oldest at 2026-11-19 08:00:00Z; "
+        "1,200 mails arrived and were not read yet, the oldest at 2026-11-19T08:00:00Z; "
         r"last error: \[red]500"
     )
 

@@ -33,6 +33,10 @@ class ManyRows:
             for number in numbers
         ]
 
+    async def post(self, *path: str, body: Any) -> Any:
+        assert (path, body["dry_run"]) == (("redeliveries",), True)
+        return {"total": len(body["ids"])}
+
 
 async def bounces_of(server: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     async def about(*_: object) -> dict[str, str]:

@@ -60,10 +60,11 @@ class SmallService:
 
     async def retry_dead_letter(
         self, caller: Caller, dead_id: str, *, source: str | None = None
-    ) -> None:
+    ) -> bool:
         assert caller.scope is Scope.OPERATOR
         assert source is None
         self.retried.append(dead_id)
+        return True
 
 
 @pytest.fixture
@@ -242,7 +243,8 @@ async def test_a_dead_letter_is_listed_shown_and_retried(
     shown = await client.get(f"/v1/dead-letters/{letter['id']}")
     retried = await client.post(f"/v1/dead-letters/{letter['id']}/retry")
 
-    assert shown.json() == letter == retried.json()
+    assert shown.json() == letter
+    assert retried.json() == letter | {"already_retried": False}
     assert service.retried == [letter["id"]]
 
 
