@@ -172,7 +172,8 @@ def test_a_retry_without_its_route_changes_nothing_until_the_route_is_put_back(
 
         assert (answer.status_code, after) == (400, [letter])
         assert answer.json()["detail"] == (
-            "its route crm was removed; put the route back with `mailonce route add crm …`, then "
+            "its route crm was removed; put the route back with `mailonce route add crm …` "
+            "(`--secret` keeps its secret; else give its endpoint the new one), then "
             "`mailonce dead retry --route crm`"
         )
         assert (again["id"], retried.status_code) == (route["id"], 200)

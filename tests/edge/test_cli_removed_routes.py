@@ -24,7 +24,8 @@ allow_hosts = ["127.0.0.1"]
 breaker_failures = 1000
 """
 PUT_BACK = (
-    "put the route back with `mailonce route add crm …`, then `mailonce dead retry --route crm`"
+    "put the route back with `mailonce route add crm …` (`--secret` keeps its secret; else give "
+    "its endpoint the new one), then `mailonce dead retry --route crm`"
 )
 
 

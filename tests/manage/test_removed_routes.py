@@ -94,6 +94,17 @@ async def test_the_name_of_a_route_of_another_workspace_is_a_new_route(service: 
     assert await make(service) == first
 
 
+async def test_a_removed_route_is_found_by_what_tables_show_of_it(service: Service) -> None:
+    id_ = await make(service)
+    await remove(service)
+
+    assert await service.manage.routes.id_of(ANN, "crm (removed)") == id_
+    with pytest.raises(MissingError):
+        await service.manage.routes.id_of(ANN, "other (removed)")
+    odd = await make(service, "crm (removed)")
+    assert await service.manage.routes.id_of(ANN, "crm (removed)") == odd
+
+
 async def test_a_name_that_begins_as_another_is_another_route(service: Service) -> None:
     longer = await make(service, "crm (rte_x)")
     await remove(service, "crm (rte_x)")

@@ -28,6 +28,8 @@ from mailonce.store.audit import name_object
 from mailonce.store.configuration import locks, removed_routes, routes, sources
 from mailonce.store.dialects.contract import Tx
 
+# What tables show behind the name of a route that was removed.
+SHOWN_BEHIND = " (removed)"
 # Each route is matched against every event of its workspace.
 ROUTES_MAX = 200
 
@@ -69,13 +71,16 @@ class Routes:
     async def id_of(self, caller: Caller, id_or_name: str | None) -> str | None:
         """Turn a route's name into its id; an id stays, even that of a deleted route.
 
-        Of a route that was deleted the audit log has the name; where several had it, the newest.
+        Of a route that was removed the audit log has the name; where several had it, the newest.
+        It may have the word that tables show behind it.
 
         Raises: MissingError where it is neither: an empty list would say that all is well.
         """
         if id_or_name is None:
             return None
         route = await self.parts.find(lambda: self.list_of(caller), id_or_name)
+        if route is None:
+            id_or_name = id_or_name.removesuffix(SHOWN_BEHIND)
         if route is None and not id_or_name.startswith("rte_"):
             removed = await self.parts.database.read(
                 lambda tx: removed_routes.removed_id(tx, caller.workspace, id_or_name)

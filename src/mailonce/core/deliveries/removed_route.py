@@ -23,4 +23,8 @@ def removed_route_words(
 def put_back_words(name: str, *, delivery: str | None = None) -> str:
     """Say how the dead letters of a removed route, or one delivery, are sent after all."""
     again = f"dead retry --route {quote(name)}" if delivery is None else f"redeliver {delivery}"
-    return f"put the route back with `mailonce route add {quote(name)} …`, then `mailonce {again}`"
+    # Its secret went with it: an endpoint that checks signatures would refuse them all.
+    return (
+        f"put the route back with `mailonce route add {quote(name)} …` (`--secret` keeps its secret; "
+        f"else give its endpoint the new one), then `mailonce {again}`"
+    )
