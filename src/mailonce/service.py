@@ -272,7 +272,7 @@ class Service:
         )
         records = (("route", self.snapshot.routes), ("sender", self.snapshot.senders))
         down = [
-            (noun, known[id_].name)
+            (noun, known[id_])
             for id_ in sorted(await self.endpoints_down())
             for noun, known in records
             if id_ in known

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from mailonce.core.health import checkup
-from mailonce.core.health.checkup import Finding, Level, OffRecord, OpenWork, SourceState
+from mailonce.core.health.checkup import Finding, Level, OffRecord, SourceState
+from mailonce.core.health.record_name import RecordName
 
 SQLITE = {"journal_mode": "wal", "synchronous": "2", "version": "3.40.1"}
 POSTGRES = {
@@ -19,7 +20,7 @@ POSTGRES = {
 
 def make_source(**changes: object) -> SourceState:
     fields: dict[str, object] = {
-        "name": "main",
+        "name": RecordName("main"),
         "provider": "sesmetric",
         "horizon_s": 72 * 3600,
         "opens": True,
@@ -170,8 +171,8 @@ def test_a_master_key_that_can_be_guessed_is_warned_of() -> None:
 def test_what_is_switched_off_is_shown_with_what_becomes_of_its_work() -> None:
     [source, route] = checkup.of_off(
         [
-            OffRecord("source", "main", "it is no longer in the settings file"),
-            OffRecord("route", "crm", "410"),
+            OffRecord("source", RecordName("main"), "it is no longer in the settings file"),
+            OffRecord("route", RecordName("crm"), "410"),
         ]
     )
 
@@ -181,13 +182,11 @@ def test_what_is_switched_off_is_shown_with_what_becomes_of_its_work() -> None:
     assert route.detail.startswith("is switched off: 410; its deliveries wait")
 
 
-def test_what_waits_for_a_person_and_what_is_down_is_shown() -> None:
-    calm = checkup.of_open(OpenWork(dead_letters=0, sends_need_person=0))
-    down = (("route", "crm"), ("sender", "out"))
-    busy = checkup.of_open(OpenWork(dead_letters=1200, sends_need_person=2, down=down))
+def test_what_is_off_in_another_workspace_is_not_in_the_settings_file() -> None:
+    [finding] = checkup.of_off([OffRecord("source", RecordName("pm", "acme"), "by hand")])
 
-    assert [one.level for one in calm] == [Level.OK]
-    assert [one.check for one in busy] == ["route crm", "sender out", "dead letters", "sends"]
-    assert {one.level for one in busy} == {Level.WARN}
-    assert all(one.advice for one in busy)
-    assert busy[2].detail == "1,200 open"
+    assert finding.check == "source pm (workspace acme)"
+    assert finding.advice == (
+        "run `mailonce source on pm --workspace acme` or end it with "
+        "`mailonce source remove pm --workspace acme`"
+    )

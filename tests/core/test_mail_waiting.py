@@ -2,6 +2,7 @@
 
 from mailonce.core.health.checkup import Level
 from mailonce.core.health.mail_waiting import WaitingMail, of_waiting
+from mailonce.core.health.record_name import RecordName
 
 TEN_MINUTES_MS = 600_000
 
@@ -9,7 +10,7 @@ TEN_MINUTES_MS = 600_000
 def test_the_source_the_last_error_and_what_to_do_are_said() -> None:
     error = "unavailable: the provider answered 500"
     known = WaitingMail(
-        source="src_1", name="rs", mails=1200, wait_ms=TEN_MINUTES_MS, error=error
+        source="src_1", name=RecordName("rs"), mails=1200, wait_ms=TEN_MINUTES_MS, error=error
     )  # fmt: skip
 
     [finding] = of_waiting([known])
@@ -24,7 +25,9 @@ def test_the_source_the_last_error_and_what_to_do_are_said() -> None:
 
 
 def test_where_nobody_tries_a_worker_is_missing_and_a_deleted_source_has_its_id() -> None:
-    untried = WaitingMail(source="src_1", name="rs", mails=1, wait_ms=TEN_MINUTES_MS, error=None)
+    untried = WaitingMail(
+        source="src_1", name=RecordName("rs"), mails=1, wait_ms=TEN_MINUTES_MS, error=None
+    )
     deleted = WaitingMail(source="src_2", name=None, mails=1, wait_ms=TEN_MINUTES_MS, error="gone")
 
     idle, gone = of_waiting([untried, deleted])
@@ -33,3 +36,14 @@ def test_where_nobody_tries_a_worker_is_missing_and_a_deleted_source_has_its_id(
     assert "`mailonce serve`" in idle.advice
     assert gone.check == "source src_2"
     assert "make one of the same provider and account" in gone.advice
+
+
+def test_mail_of_another_workspace_is_named_with_it() -> None:
+    theirs = WaitingMail(
+        source="src_1", name=RecordName("rs", "acme"), mails=1, wait_ms=TEN_MINUTES_MS, error="gone"
+    )
+
+    [finding] = of_waiting([theirs])
+
+    assert finding.check == "source rs (workspace acme)"
+    assert "`mailonce dead list --kind mail --workspace acme`" in finding.advice

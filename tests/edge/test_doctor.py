@@ -139,7 +139,7 @@ def test_records_of_equal_names_are_told_apart_by_their_workspaces(shell: Shell)
 
     advice = {one["check"]: one["advice"] for one in done.json["data"]}
     assert "`mailonce source on main`" in advice["source main"]
-    named = advice["source main of workspace acme"]
+    named = advice["source main (workspace acme)"]
     assert "`mailonce source on main --workspace acme`" in named
     shell.ok("source", "on", "main", "--workspace", "acme")
 

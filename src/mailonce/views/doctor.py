@@ -7,14 +7,18 @@ from typing import NamedTuple
 from mailonce import providers
 from mailonce.clock import Clock
 from mailonce.core.arrivals.source import Source
-from mailonce.core.health import checkup, mail_waiting, source_trouble
+from mailonce.core.deliveries.route import Route
+from mailonce.core.health import checkup, mail_waiting, open_work, source_trouble
 from mailonce.core.health.alarm import AlarmKind, Pulse
-from mailonce.core.health.checkup import Finding, Level, OffRecord, OpenWork, SourceState
+from mailonce.core.health.checkup import Finding, Level, OffRecord, SourceState
 from mailonce.core.health.known_records import KnownRecords, KnownSender
 from mailonce.core.health.mail_waiting import WaitingMail
 from mailonce.core.health.mx_record import of_mx
+from mailonce.core.health.open_work import OpenWork
+from mailonce.core.health.record_name import RecordName
 from mailonce.core.health.source_trouble import RecentRefusal, SourceAlarm
 from mailonce.core.moment import moment
+from mailonce.core.sends.sender import Sender
 from mailonce.core.signatures import proof
 from mailonce.core.signatures.refusal import NO_SOURCE_THEN, UNKNOWN
 from mailonce.core.signatures.sealing import Sealer
@@ -28,7 +32,7 @@ from mailonce.store.ledger import dead_letters, origins, refusals, source_minute
 from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
-from mailonce.views.origins import Origins, source_name
+from mailonce.views.origins import Origins
 from mailonce.views.refusals import SourceVariables, advice_for, made_since
 
 # No more queries than that, however many domains there are.
@@ -43,6 +47,8 @@ class _RecentRefusals(NamedTuple):
 
     origins: Origins
     in_file: Collection[str]
+    # The names of workspaces by id, without the default one.
+    names: Mapping[str, str]
     sums: list[RefusalSum]
     # By source.
     pulses: dict[str, list[Pulse]]
@@ -74,29 +80,27 @@ async def examine(
     server = await examine_server(database)
     today = head.now_ms // DAY_MS
     missing = await database.missing_days(range(today, today + 2))
-    note, configured, all_routes, all_senders, needed, known = await database.read(
+    note, configured, all_routes, all_senders, needed, names = await database.read(
         lambda tx: (
             clock_step.read_note(tx),
             sources.list_all(tx, sealer),
             routes.list_all(tx, sealer),
             senders.list_all(tx, sealer),
             sealed_values.count_under(tx, sealer.older_ids),
-            workspaces.list_all(tx),
+            workspaces.names_of_others(tx),
         )
     )
-    # By id; records of the default one are known by their names alone.
-    names = {one.id: one.name for one in known if one.id != workspaces.DEFAULT}
-    states = [_state(source, names.get(source.workspace, "")) for source in configured]
+    states = [_state(source, _name(source, names)) for source in configured]
     nouns = (("source", configured), ("route", all_routes), ("sender", all_senders))
     off = [
-        OffRecord(noun, one.name, one.off, names.get(one.workspace, ""))
+        OffRecord(noun, _name(one, names), one.off)
         for noun, records in nouns
         for one in records
         if one.off is not None
     ]
     # Sources are judged one by one.
     unreadable = [
-        (noun, checkup.name_in(one.name, names.get(one.workspace, "")))
+        (noun, str(_name(one, names)))
         for noun, records in nouns[1:]
         for one in records
         if one.is_unreadable
@@ -192,13 +196,23 @@ async def examine_server(database: Database) -> list[Finding]:
     ]
 
 
-async def examine_open(database: Database, down: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Count what waits for a person in all workspaces; `down` is what this process knows."""
-    letters, sends = await database.read(
-        lambda tx: (dead_letters.count_open(tx), send_pages.count_unknown(tx))
+async def examine_open(
+    database: Database, down: Sequence[tuple[str, Route | Sender]]
+) -> list[Finding]:
+    """Count what waits for a person in each workspace; `down`, by noun, is what is known here."""
+    names, letters, sends = await database.read(
+        lambda tx: (
+            workspaces.names_of_others(tx),
+            dead_letters.open_by_workspace(tx),
+            send_pages.need_person_by_workspace(tx),
+        )
     )
-    return checkup.of_open(
-        OpenWork(dead_letters=letters, sends_need_person=sends.need_person, down=down)
+    return open_work.of_open(
+        OpenWork(
+            dead_letters={names.get(id_, ""): many for id_, many in letters.items()},
+            sends_need_person={names.get(id_, ""): many for id_, many in sends.items()},
+            down=[(noun, _name(one, names)) for noun, one in down],
+        )
     )
 
 
@@ -206,13 +220,17 @@ async def examine_waiting_mail(database: Database) -> list[Finding]:
     """Show the sources whose mail waits for its provider to hand it over."""
     now_ms = (await database.head()).now_ms
     before_ms = now_ms - mail_waiting.WAIT_MS_MAX
-    known, waiting = await database.read(
-        lambda tx: (origins.of_all(tx), pending_mails.waiting_fetches(tx, before_ms=before_ms))
+    known, names, waiting = await database.read(
+        lambda tx: (
+            origins.of_all(tx),
+            workspaces.names_of_others(tx),
+            pending_mails.waiting_fetches(tx, before_ms=before_ms),
+        )
     )
     return mail_waiting.of_waiting(
         WaitingMail(
             source=one.source,
-            name=source_name(known, one.source),
+            name=_name(known[one.source], names) if one.source in known else None,
             mails=one.mails,
             wait_ms=now_ms - one.since_ms,
             error=one.error,
@@ -238,13 +256,17 @@ async def examine_sources(
         known = origins.of_all(tx)
         ids = {source.id for one in sums if (source := _source_now(known, one)) is not None}
         pulses = source_minutes.since(tx, sorted(ids), minute=since)
-        return _RecentRefusals(known, sources.ids_in_file(tx), sums, pulses)
+        names = workspaces.names_of_others(tx)
+        return _RecentRefusals(known, sources.ids_in_file(tx), names, sums, pulses)
 
-    known, in_file, sums, pulses = await database.read(work)
-    standing = [SourceAlarm(known[id_].name, kind) for id_, kind in alarms if id_ in known]
+    seen = await database.read(work)
+    known = seen.origins
+    standing = [
+        SourceAlarm(_name(known[id_], seen.names), kind) for id_, kind in alarms if id_ in known
+    ]
     recent = [
-        _recent_refusal(one, _source_now(known, one), in_file, variables, pulses)
-        for one in sums
+        _recent_refusal(one, seen, variables)
+        for one in seen.sums
         # Nothing can be done about a source that was removed.
         if one.source in known or one.source.startswith(UNKNOWN)
     ]
@@ -274,30 +296,39 @@ def _source_now(known: Origins, refused: RefusalSum) -> Source | None:
 
 
 def _recent_refusal(
-    refused: RefusalSum,
-    source: Source | None,
-    in_file: Collection[str],
-    variables: SourceVariables | None,
-    pulses: Mapping[str, Sequence[Pulse]],
+    refused: RefusalSum, seen: _RecentRefusals, variables: SourceVariables | None
 ) -> RecentRefusal:
+    source = _source_now(seen.origins, refused)
+    name = RecordName(refused.source) if source is None else _name(source, seen.names)
     id_ = refused.source if source is None else source.id
     is_known = id_ == refused.source and source is not None
     reason = refused.reason if is_known or source is None else NO_SOURCE_THEN
     return RecentRefusal(
-        name=id_ if source is None else source.name,
+        name=name,
         reason=reason,
         count=refused.times,
-        advice=advice_for(reason, source, is_in_file=id_ in in_file, variables=variables),
+        advice=advice_for(
+            reason,
+            source,
+            is_in_file=id_ in seen.in_file,
+            variables=variables,
+            workspace=name.workspace,
+        ),
         is_known=is_known,
         last_minute=refused.last_minute,
-        pulses=pulses.get(id_, ()),
+        pulses=seen.pulses.get(id_, ()),
     )
 
 
-def _state(source: Source, workspace: str) -> SourceState:
+def _name(record: Source | Route | Sender, names: Mapping[str, str]) -> RecordName:
+    """Name a record; one of the default workspace is known by its name alone."""
+    return RecordName(record.name, names.get(record.workspace, ""))
+
+
+def _state(source: Source, name: RecordName) -> SourceState:
     provider = providers.find(source.provider)
     return SourceState(
-        name=checkup.name_in(source.name, workspace),
+        name=name,
         provider=source.provider,
         horizon_s=None if provider is None else provider.longest_retry_s,
         opens=not source.is_unreadable,

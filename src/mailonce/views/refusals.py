@@ -19,7 +19,7 @@ from mailonce.core.signatures.refusal import (
     is_final,
 )
 from mailonce.errors import MissingError
-from mailonce.store.configuration import sources
+from mailonce.store.configuration import sources, workspaces
 from mailonce.store.configuration.workspaces import DEFAULT
 from mailonce.store.dialects.contract import Database, Tx
 from mailonce.store.ledger import origins, refusals
@@ -66,11 +66,13 @@ async def list_refusals(
     since_ms: int | None = None,
     until_ms: int | None = None,
     variables: SourceVariables | None = None,
+    is_admin: bool = False,
 ) -> Page[RefusalJson]:
     """List refusals, the newest minute first; each process counts for itself.
 
     The minutes in which `since_ms` and `until_ms` lie are listed, too. `variables` are those of the
-    server, for its advice.
+    server, for its advice. `is_admin`: who reads it may act in several workspaces, so that commands
+    name theirs.
     """
     minutes = (
         None if since_ms is None else since_ms // MINUTE_MS,
@@ -78,19 +80,24 @@ async def list_refusals(
     )
     below = page.position(RefusalPosition, int, str, str, bytes)
 
-    def work(tx: Tx) -> tuple[Origins, frozenset[str], list[RefusalCount]]:
+    def work(tx: Tx) -> tuple[Origins, frozenset[str], list[RefusalCount], str]:
         known = origins.of_workspace(tx, workspace)
         id_ = _source_of(tx, workspace, known, source)
         rows = refusals.page(
             tx, workspace, source=id_, minutes=minutes, below=below, limit=page.limit + 1
         )
-        return known, sources.ids_in_file(tx), rows
+        named = workspaces.names_of_others(tx).get(workspace, "") if is_admin else ""
+        return known, sources.ids_in_file(tx), rows, named
 
-    known, in_file, rows = await database.read(work)
+    known, in_file, rows, named = await database.read(work)
     return page.of(
         rows,
         lambda row: _refusal_json(
-            row, known, is_in_file=row.source in in_file, variables=variables
+            row,
+            known,
+            is_in_file=row.source in in_file,
+            variables=variables,
+            workspace=named,
         ),
         lambda last: (last.minute, last.source, last.reason, last.process),
     )
@@ -111,9 +118,17 @@ def _source_of(tx: Tx, workspace: str, known: Origins, source: str | None) -> st
 
 
 def advice_for(
-    reason: str, source: Source | None, *, is_in_file: bool, variables: SourceVariables | None
+    reason: str,
+    source: Source | None,
+    *,
+    is_in_file: bool,
+    variables: SourceVariables | None,
+    workspace: str = "",
 ) -> str:
-    """Say what to do about a refusal, and whether its provider will send the same again."""
+    """Say what to do about a refusal, and whether its provider will send the same again.
+
+    `workspace`: the one that commands have to name; '' where they need not.
+    """
     name = None if source is None else source.name
     provider = _provider_of(source)
     is_lost = provider is not None and is_final(reason, provider)
@@ -123,6 +138,7 @@ def advice_for(
         is_in_file=is_in_file,
         variables=None if variables is None else variables.get(name or "", {}),
         lost_by=provider.title if provider is not None and is_lost else None,
+        workspace=workspace,
     )
 
 
@@ -143,7 +159,12 @@ def _provider_of(source: Source | None) -> Provider | None:
 
 
 def _refusal_json(
-    row: RefusalCount, known: Origins, *, is_in_file: bool, variables: SourceVariables | None
+    row: RefusalCount,
+    known: Origins,
+    *,
+    is_in_file: bool,
+    variables: SourceVariables | None,
+    workspace: str,
 ) -> RefusalJson:
     now = made_since(known, row.source, row.reason)
     source, reason = (known.get(row.source), row.reason) if now is None else (now, NO_SOURCE_THEN)
@@ -156,7 +177,9 @@ def _refusal_json(
         "reason": row.reason,
         "status": code_of(row.reason, codes),
         "retried": None if provider is None else not is_final(row.reason, provider),
-        "advice": advice_for(reason, source, is_in_file=is_in_file, variables=variables),
+        "advice": advice_for(
+            reason, source, is_in_file=is_in_file, variables=variables, workspace=workspace
+        ),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,
         "body_bytes": row.body_bytes,

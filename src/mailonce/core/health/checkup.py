@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mailonce.core.health.record_name import RecordName
+
 DAY_S = 86_400
 SKEW_WARN_MS = 2_000
 # Beyond this skew, the door blames a stale signature on its own clock.
@@ -56,7 +58,7 @@ class Finding:
 class SourceState:
     """What matters of a source; `horizon_s` is None where its provider is not installed."""
 
-    name: str
+    name: RecordName
     provider: str
     horizon_s: int | None
     opens: bool
@@ -65,21 +67,11 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class OffRecord:
-    """A source, route or sender that is switched off, and why; '' is the default workspace."""
+    """A source, route or sender that is switched off, and why."""
 
     noun: str
-    name: str
+    name: RecordName
     reason: str
-    workspace: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenWork:
-    """What waits for a person, and the routes and senders, by noun and name, that are down."""
-
-    dead_letters: int
-    sends_need_person: int
-    down: Sequence[tuple[str, str]] = ()
 
 
 def of_durability(database: str, settings: Mapping[str, str]) -> list[Finding]:
@@ -197,7 +189,7 @@ def of_sources(sources: Sequence[SourceState], *, in_file: int = 0) -> list[Find
             detail = f"provider {source.provider!r} is not installed"
             findings.append(Finding(place, Level.FAIL, detail, advice))
         elif not source.opens:
-            closed.append(source.name)
+            closed.append(str(source.name))
         elif not source.proven:
             advice = "give it a secret, basic, token, header or allow_ips"
             findings.append(Finding(place, Level.WARN, "takes what nothing proves", advice))
@@ -214,7 +206,7 @@ def of_sources(sources: Sequence[SourceState], *, in_file: int = 0) -> list[Find
 
 
 # What becomes of what is meant for it.
-_WHILE_DOWN = {"route": "its deliveries wait", "sender": "its mails wait"}
+WHILE_DOWN = {"route": "its deliveries wait", "sender": "its mails wait"}
 _WHILE_OFF = {
     "source": "its provider is asked to send again later",
     "route": "its deliveries wait, for one window at most",
@@ -231,43 +223,16 @@ def of_off(records: Iterable[OffRecord]) -> list[Finding]:
     """Show what is switched off, whoever did it."""
     findings: list[Finding] = []
     for one in records:
-        # As it stands in a command.
-        named = f"{one.name} --workspace {one.workspace}" if one.workspace else one.name
+        named = one.name.in_command
+        # What stands in the file is of the default workspace.
+        in_file = "" if one.name.workspace else ", put it back into the settings file,"
         advice = (
-            f"run `mailonce {SWITCH_ON[one.noun].format(named)}`, put it back into the settings "
-            f"file, or end it with `mailonce {REMOVE[one.noun].format(named)}`"
+            f"run `mailonce {SWITCH_ON[one.noun].format(named)}`{in_file} "
+            f"or end it with `mailonce {REMOVE[one.noun].format(named)}`"
         )
-        check = f"{one.noun} {name_in(one.name, one.workspace)}"
         detail = f"is switched off: {one.reason}; {_WHILE_OFF[one.noun]}"
-        findings.append(Finding(check, Level.WARN, detail, advice))
+        findings.append(Finding(f"{one.noun} {one.name}", Level.WARN, detail, advice))
     return findings
-
-
-def name_in(name: str, workspace: str) -> str:
-    """Name a record so that one of another workspace is told from it; '' is the default one."""
-    return f"{name} of workspace {workspace}" if workspace else name
-
-
-def of_open(open_: OpenWork) -> list[Finding]:
-    """Show what waits for a person, and whose other side does not answer."""
-    findings = [
-        Finding(
-            f"{noun} {name}",
-            Level.WARN,
-            f"is taken to be down; {_WHILE_DOWN[noun]} until it answers",
-            "see `mailonce undelivered`" if noun == "route" else "see the provider's status page",
-        )
-        for noun, name in open_.down
-    ]
-    if open_.dead_letters:
-        advice = "see `mailonce dead list`; retry or dismiss them"
-        findings.append(Finding("dead letters", Level.WARN, f"{open_.dead_letters:,} open", advice))
-    if open_.sends_need_person:
-        advice = "see `mailonce sends list --state unknown`; resolve or resend them"
-        many = f"{open_.sends_need_person:,} unknown, and only a person can settle them"
-        findings.append(Finding("sends", Level.WARN, many, advice))
-    nothing = "no dead letters, and no sends that need a person"
-    return findings or [Finding("open work", Level.OK, nothing)]
 
 
 def of_days(missing: Sequence[str], *, is_running: bool = True) -> Finding:
@@ -334,7 +299,7 @@ def of_unreadable(records: Iterable[tuple[str, str]]) -> list[Finding]:
     return [
         finding
         for noun, some in names.items()
-        for finding in _unreadable(noun, some, f"; {_WHILE_DOWN[noun]}", "make it again")
+        for finding in _unreadable(noun, some, f"; {WHILE_DOWN[noun]}", "make it again")
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mailonce.core.health.checkup import Finding, Level
+from mailonce.core.health.record_name import RecordName, option_of
 
 MINUTE_MS = 60_000
 # A provider that was away for less is no reason to look.
@@ -20,7 +21,7 @@ class WaitingMail:
     """
 
     source: str
-    name: str | None
+    name: RecordName | None
     mails: int
     wait_ms: int
     error: str | None
@@ -46,6 +47,6 @@ def _finding(one: WaitingMail) -> Finding:
     else:
         advice = (
             "see the provider's status page and the source's `api_key`; each mail is tried for an "
-            "hour, and then in `mailonce dead list --kind mail`"
+            f"hour, and then in `mailonce dead list --kind mail{option_of(one.name.workspace)}`"
         )
     return Finding(f"source {one.name or one.source}", Level.WARN, detail, advice)

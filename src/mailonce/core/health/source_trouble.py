@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from mailonce.core.health.alarm import AlarmKind, Pulse
-from mailonce.core.health.checkup import Finding, Level
+from mailonce.core.health.checkup import NAMES_MAX, Finding, Level
+from mailonce.core.health.record_name import RecordName, option_of
 from mailonce.core.moment import moment
 
 MINUTE_MS = 60_000
@@ -18,7 +19,7 @@ SOURCES_MAX = 20
 class SourceAlarm:
     """An alarm that is on."""
 
-    name: str
+    name: RecordName
     kind: AlarmKind
 
 
@@ -26,7 +27,7 @@ class SourceAlarm:
 class RecentRefusal:
     """How often arrivals of a source were refused for one reason in the last hour."""
 
-    name: str
+    name: RecordName
     reason: str
     count: int
     advice: str
@@ -45,7 +46,7 @@ def of_alarms(alarms: Iterable[SourceAlarm]) -> list[Finding]:
 
 def of_refusals(recent: Iterable[RecentRefusal]) -> list[Finding]:
     """Show which sources refused something in the last hour, and for which reasons."""
-    by_source: dict[str, list[RecentRefusal]] = defaultdict(list)
+    by_source: dict[RecordName, list[RecentRefusal]] = defaultdict(list)
     for one in recent:
         by_source[one.name].append(one)
     ordered = sorted(by_source.values(), key=lambda some: (-_sum(some), some[0].name))
@@ -53,7 +54,12 @@ def of_refusals(recent: Iterable[RecentRefusal]) -> list[Finding]:
     rest = ordered[SOURCES_MAX:]
     if rest:
         many = f"{len(rest):,} more refused {sum(map(_sum, rest)):,} arrivals in the last hour"
-        findings.append(Finding("sources", Level.WARN, many, "see `mailonce refusals`"))
+        places = sorted({some[0].name.workspace for some in rest})
+        commands = " and ".join(
+            f"`mailonce refusals{option_of(one)}`" for one in places[:NAMES_MAX]
+        )
+        more = f" and {len(places) - NAMES_MAX:,} further workspaces" if places[NAMES_MAX:] else ""
+        findings.append(Finding("sources", Level.WARN, many, f"see {commands}{more}"))
     return findings
 
 
@@ -64,7 +70,9 @@ def _alarm(alarm: SourceAlarm) -> Finding:
             advice = "look at the provider's webhook page; silence_s of the source sets the limit"
         case AlarmKind.REFUSING:
             detail = "alarm: more is refused than taken"
-            advice = f"see `mailonce refusals --source {alarm.name}`; was the secret rotated?"
+            advice = (
+                f"see `mailonce refusals --source {alarm.name.in_command}`; was the secret rotated?"
+            )
         case _:
             assert_never(alarm.kind)
     # What is refused or does not come may be lost: some providers give up soon.
@@ -76,7 +84,7 @@ def _refusals(some: Sequence[RecentRefusal]) -> Finding:
     first, *_ = ordered = sorted(some, key=lambda one: (-one.count, one.reason))
     reasons = ", ".join(f"{one.reason} ({one.count:,})" for one in ordered[:REASONS_MAX])
     more = ", …" if len(ordered) > REASONS_MAX else ""
-    only = f" --source {first.name}" if first.is_known else ""
+    only = f" --source {first.name.in_command}" if first.is_known else ""
     last_minute = max(one.last_minute for one in some)
     # Whether something of the same minute came before or after the refusal is not known.
     accepted = sum(pulse.taken for pulse in first.pulses if pulse.minute > last_minute)

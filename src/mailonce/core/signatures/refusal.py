@@ -1,5 +1,6 @@
 """What a refused sender is answered, and what an operator can do about it."""
 
+import re
 from collections.abc import Mapping
 
 from mailonce.core.arrivals.provider import Codes, Provider
@@ -48,6 +49,8 @@ _IN_FILE: Mapping[str, str] = {
     for name in _COMMANDS
 } | {"any_secret": "in [sources.NAME] of mailonce.toml, then `mailonce reload`"}
 _ANY_SECRET = ("secret", "public_key")
+# A command that acts in a workspace; what shows how a machine is, does not.
+_SOURCE_COMMAND = re.compile(r"`mailonce source [^`]+")
 # Where nobody knows which variables the server has.
 _IN_FILE_OR_VARIABLE: Mapping[str, str] = {
     name: f"{text}; where the server has MAILONCE_SOURCES__NAME__{variable}, that wins: change it "
@@ -150,17 +153,21 @@ def advice_of(
     is_in_file: bool = False,
     variables: Mapping[str, str] | None = None,
     lost_by: str | None = None,
+    workspace: str = "",
 ) -> str:
     """Say in one sentence what an operator can do; NAME stays where the source has none.
 
     `is_in_file`: the source stands in the settings file, which wins over what a command changes.
     `variables` give settings of it, by their names, and win over the file; None: nobody knows.
     `lost_by`: the provider's title, where it never sends again what was refused.
+    `workspace` is that in which the commands have to act; '' is that of whoever runs them.
     """
     name = source_name or _NAME
     places = _places_in_file(variables) if is_in_file else _COMMANDS
     advice = ADVICE.get(reason, OTHERWISE).format_map(places)
     advice = advice.replace(f"__{_NAME}__", f"__{name.upper()}__").replace(_NAME, name)
+    if workspace:
+        advice = _SOURCE_COMMAND.sub(rf"\g<0> --workspace {workspace}", advice)
     if lost_by is None:
         return advice
     return (

@@ -59,4 +59,5 @@ async def list_refusals(
         since_ms=since,
         until_ms=until,
         variables=service.source_variables,
+        is_admin=caller.is_admin,
     )

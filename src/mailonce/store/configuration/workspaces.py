@@ -22,6 +22,11 @@ def list_all(tx: Connection) -> list[Workspace]:
     return [Workspace(*row) for row in tx.execute(select(WORKSPACES).order_by(WORKSPACES.c.name))]
 
 
+def names_of_others(tx: Connection) -> dict[str, str]:
+    """Give the names of all workspaces but the default one, by id."""
+    return {one.id: one.name for one in list_all(tx) if one.id != DEFAULT}
+
+
 def find(tx: Connection, id_or_name: str) -> Workspace | None:
     by = select(WORKSPACES).where(
         (WORKSPACES.c.id == id_or_name) | (WORKSPACES.c.name == id_or_name)

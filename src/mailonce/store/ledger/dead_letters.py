@@ -156,6 +156,13 @@ def count_open(tx: Connection, workspace: str | None = None) -> int:
     return tx.scalar(select(func.count()).where(*wanted)) or 0
 
 
+def open_by_workspace(tx: Connection) -> dict[str, int]:
+    """Count the open dead letters of each workspace that has some."""
+    of = DEAD_LETTERS.c.workspace
+    query = select(of, func.count()).where(_OPEN).group_by(of)
+    return {row[0]: row[1] for row in tx.execute(query)}
+
+
 def take_open(tx: Connection, workspace: str, letter: bytes) -> bool:
     """Say whether a dead letter is open; nobody else closes it until the transaction ends."""
     is_one = (*equal(DEAD_LETTERS, id=letter, workspace=workspace), _OPEN)

@@ -215,15 +215,25 @@ def count_unsettled(tx: Connection, sender: str) -> int:
 
 def count_unknown(tx: Connection) -> UnknownCount:
     """Count the unknown sends, up to `UNKNOWN_COUNT_MAX` of them."""
-    # A literal: a partial index is not chosen for a parameter.
-    is_unknown = _S.send_state == literal(int(SendState.UNKNOWN), literal_execute=True)
-    needs_person = _S.state == State.DEAD
     some, dead = (
-        select(literal(1)).where(is_unknown, *further).limit(UNKNOWN_COUNT_MAX).subquery()
-        for further in ((), (needs_person,))
+        select(literal(1)).where(_is_unknown(), *further).limit(UNKNOWN_COUNT_MAX).subquery()
+        for further in ((), (_S.state == State.DEAD,))
     )
     counts = (tx.scalar(select(func.count()).select_from(rows)) or 0 for rows in (some, dead))
     return UnknownCount(*counts)
+
+
+def need_person_by_workspace(tx: Connection) -> dict[str, int]:
+    """Count the sends of each workspace that only a person can settle, up to so many in all."""
+    some = select(_S.workspace).where(_is_unknown(), _S.state == State.DEAD)
+    rows = some.limit(UNKNOWN_COUNT_MAX).subquery()
+    query = select(rows.c.workspace, func.count()).group_by(rows.c.workspace)
+    return {row[0]: row[1] for row in tx.execute(query)}
+
+
+def _is_unknown() -> ColumnElement[bool]:
+    # A literal: a partial index is not chosen for a parameter.
+    return _S.send_state == literal(int(SendState.UNKNOWN), literal_execute=True)
 
 
 def _rows(tx: Connection, query: Any) -> list[StoredSend]:
