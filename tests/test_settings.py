@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -388,3 +389,48 @@ def test_what_has_the_name_of_the_file_and_is_none_is_refused(
     file.unlink()
 
     assert read_settings().file is None
+
+
+def test_a_file_in_the_place_of_a_secret_is_refused_with_what_to_write(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    file = tmp_path / "mailonce.toml"
+    for table, setting, record in (
+        *(("sources", one, 'provider = "mailgun"') for one in ("secret", "basic", "token")),
+        *(("sources", one, 'provider = "mailgun"') for one in ("public_key", "header", "api_key")),
+        ("routes", "secret", 'url = "https://crm.example/hooks"'),
+        *(("senders", one, 'provider = "smtp"') for one in ("secret", "password")),
+    ):
+        with subtests.test(f"{table}.{setting}"):
+            file.write_text(f'[{table}.mg]\n{record}\n{setting} = "@/run/secrets/mg"\n')
+
+            with pytest.raises(ConfigError) as refused:
+                read_settings(file)
+
+            said = str(refused.value)
+            assert f"`{table}.mg.{setting}` is wrong: `@FILE` is for options on the command" in said
+            assert f'MAILONCE_{table.upper()}__NAME__{setting.upper()}="$(cat FILE)"' in said
+
+
+def test_a_file_in_the_place_of_a_key_or_in_a_variable_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[dict[str, Any]] = [
+        {"admin_key": "@~/secrets/admin-key"},
+        {"master_key": "@./key"},
+        {"master_key": ["@/key", "old"]},
+        {"smtp": {"certificate": "c", "key": "k", "users": {"ann": "@/run/secrets/ann"}}},
+    ]
+    for one in given:
+        with pytest.raises(ConfigError, match="`@FILE` is for options on the command line"):
+            read_settings(**one)
+    assert read_settings(master_key=["new", "@/key"]).master_key == ["new", "@/key"], (
+        "what a path sealed that was taken for the key can still be read"
+    )
+
+    monkeypatch.setenv("MAILONCE_SOURCES__MG__PROVIDER", "mailgun")
+    monkeypatch.setenv("MAILONCE_SOURCES__MG__SECRET", '["new", "@/run/secrets/mg"]')
+    with pytest.raises(ConfigError, match="`@FILE` is for options"):
+        read_settings()
+    monkeypatch.setenv("MAILONCE_SOURCES__MG__SECRET", "@word")
+    assert read_settings().sources["mg"].secret == "@word"

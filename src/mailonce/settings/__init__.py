@@ -20,13 +20,12 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from mailonce.core.empty_secret import is_empty
-from mailonce.core.one_line import is_one_line
 from mailonce.errors import ConfigError
 from mailonce.settings.base_url import is_base_url
 from mailonce.settings.expectations import ExpectationSettings
 from mailonce.settings.inboxes import InboxSettings
 from mailonce.settings.routes import RouteSettings
+from mailonce.settings.secrets import check_admin_key, check_master_key
 from mailonce.settings.senders import SenderSettings, SendSettings, StreamSettings
 from mailonce.settings.sentence import names_by_table, sentence_of
 from mailonce.settings.server import (
@@ -211,34 +210,8 @@ class Settings(_FileSettings):
             )
         return value
 
-    @field_validator("admin_key")
-    @classmethod
-    def _can_be_seen(cls, value: str | None) -> str | None:
-        if value is not None and is_empty(value):
-            raise ValueError("it is empty; write a key, or leave the setting out")
-        if value is not None and not is_one_line(value):
-            raise ValueError("it has a line break; write it on one line")
-        return value
-
-    @field_validator("master_key")
-    @classmethod
-    def _one_text_is_one_key(cls, value: str | list[str]) -> str | list[str]:
-        keys = [value] if isinstance(value, str) else value
-        # The first one encrypts; an old one may be empty, so that what it sealed can be read.
-        if keys and is_empty(keys[0]):
-            raise ValueError("it is empty; write a key, or leave the setting out to have one made")
-        if keys and not is_one_line(keys[0]):
-            raise ValueError(
-                "it has a line break; write it on one line, and several keys as a list, in a "
-                'variable as MAILONCE_MASTER_KEY=\'["new", "old"]\'; there a key that was used '
-                'with its line break is "old\\n"'
-            )
-        if isinstance(value, str) and "," in value:
-            raise ValueError(
-                "it has a comma; write several keys as a list, in a variable as "
-                'MAILONCE_MASTER_KEY=\'["new", "old"]\', and so a key that has a comma itself'
-            )
-        return value
+    _check_admin_key = field_validator("admin_key")(check_admin_key)
+    _check_master_key = field_validator("master_key")(check_master_key)
 
     # Which file they were read from; None where there was none.
     _file: Path | None = PrivateAttr(default_factory=lambda: _FILE["path"])

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 from mailonce.core.deliveries.route import BLAMED_ATTEMPTS_MAX, DEADLINE_S, WAITS_S, RouteKind
 from mailonce.core.deliveries.route_secret import Signing
 from mailonce.settings.part import YEARS_S, SettingsPart
+from mailonce.settings.secrets import refuse_files
 
 
 class RouteSettings(SettingsPart):
@@ -77,6 +78,8 @@ class RouteSettings(SettingsPart):
     rate_per_s: float | None = Field(
         default=None, gt=0, le=100_000, description="attempts a second; default: no limit"
     )
+
+    _are_no_files = refuse_files("ROUTES", "secret")
 
     @field_validator("kind")
     @classmethod

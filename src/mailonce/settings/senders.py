@@ -8,6 +8,7 @@ from mailonce.core.sends.send_request import SendPriority
 from mailonce.core.sends.sender import DEADLINE_S, TIMEOUT_S, WAITS_S, SendMode, Tls
 from mailonce.core.sends.settle_rule import SETTLE_S
 from mailonce.settings.part import ONE_OR_MORE, YEARS_S, SettingsPart
+from mailonce.settings.secrets import refuse_files
 
 
 class SenderSettings(SettingsPart):
@@ -51,6 +52,8 @@ class SenderSettings(SettingsPart):
     next_sender: str | None = Field(
         default=None, description="the sender that takes what this one did certainly not send"
     )
+
+    _are_no_files = refuse_files("SENDERS", "secret", "password")
 
 
 class StreamSettings(SettingsPart):

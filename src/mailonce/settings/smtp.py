@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from mailonce.core.empty_secret import is_empty
 from mailonce.core.one_line import is_one_line
 from mailonce.settings.part import SettingsPart
+from mailonce.settings.secrets import refuse_file
 
 PORT = 2525
 
@@ -114,6 +115,7 @@ class SmtpSettings(SettingsPart):
                 raise ValueError(f"the password of {name[:80]!r} is empty; write one")
             if not is_one_line(password):
                 raise ValueError(f"the password of {name[:80]!r} has a line break; take it out")
+            refuse_file(password, "MAILONCE_SMTP__USERS__NAME")
         return value
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from mailonce.core.arrivals.source import Poison
 from mailonce.settings.part import ONE_OR_MORE, YEARS_S, SettingsPart
+from mailonce.settings.secrets import refuse_files
 
 
 class SourceSettings(SettingsPart):
@@ -53,3 +54,7 @@ class SourceSettings(SettingsPart):
         description="silence that raises an alarm; default: learned; 0: never",
     )
     options: dict[str, Any] = Field(default={}, description="options of this provider")
+
+    _are_no_files = refuse_files(
+        "SOURCES", "secret", "public_key", "basic", "token", "header", "api_key"
+    )
