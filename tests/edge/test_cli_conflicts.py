@@ -13,7 +13,7 @@ NOT_SEARCHED = "not searched: webhooks that could not be read, or were refused"
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, str]]:
     """A server whose provider told of two recipients under one id, and does not sign bodies."""
     shell = Shell(tmp_path_factory.mktemp("conflicts"))
     simulator = make_simulators(seed="conflicts")["mailgun"]
@@ -25,7 +25,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
             told = Happening("e-1", EventType.DELIVERED, "m-1", address, now_s)
             [answer] = post(url, "/in/main", simulator.post([told], now_s=now_s + number))
             assert answer.code == 200
-        yield shell
+        yield shell, url
+
+
+@pytest.fixture(scope="module")
+def shell(served: tuple[Shell, str]) -> Shell:
+    return served[0]
 
 
 def test_the_values_that_differ_are_shown(shell: Shell) -> None:
@@ -56,3 +61,24 @@ def test_an_address_that_only_another_copy_names_is_found(shell: Shell) -> None:
     assert answer["conflicts"]["complete"] is True
     assert "conflicts" not in nobody.partition("not searched")[0]
     assert NOT_SEARCHED in nobody
+
+
+def test_an_address_is_looked_for_in_one_workspace_and_the_others_are_named(
+    served: tuple[Shell, str],
+) -> None:
+    shell, url = served
+    alone = shell.ok("recipient", ANN).out
+    key = shell.ok("workspace", "add", "acme", "--json").json["key"]
+
+    ours = " ".join(shell.ok("recipient", ANN).out.split())
+    theirs = " ".join(shell.ok("recipient", ANN, "--workspace", "acme").out.split())
+    answer = shell.ok("recipient", ANN, "--json").json
+    by_their_key = shell.ok("recipient", ANN, "--url", url, "--key", key).out
+
+    assert "other workspaces" not in alone
+    assert f"{NOT_SEARCHED}, and mail that no inbox took; other workspaces: acme; " in ours
+    assert "add `--workspace NAME`" in ours
+    assert "other workspaces: default; add `--workspace NAME`" in theirs
+    assert answer["other_workspaces"] == ["acme"]
+    assert NOT_SEARCHED in " ".join(by_their_key.split())
+    assert "other workspaces" not in by_their_key, "only the admin may know of them"

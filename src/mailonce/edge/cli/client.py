@@ -87,6 +87,11 @@ class ApiSession:
         # Where the server is, as people know it.
         self._place = place
 
+    @property
+    def workspace(self) -> str:
+        """The workspace that an admin acts in, by id or name."""
+        return str(self._http.headers.get("Mailonce-Workspace", "default"))
+
     def warn_without_server(self) -> None:
         """Say that what is queued now waits for a server, where none runs."""
         if not self.has_server:

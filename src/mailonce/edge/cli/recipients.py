@@ -29,12 +29,11 @@ from mailonce.edge.cli.suppressions import (
     lifter_of,
     suppression_words,
 )
+from mailonce.errors import AccessError
 
 EVENTS_MAX = 1_000
-NOT_SEARCHED = (
-    "not searched: webhooks that could not be read, or were refused, and mail that no inbox took; "
-    "docs/operate.md#personal-data says where they are"
-)
+# Of other workspaces, so many are named.
+NAMES_MAX = 5
 
 SENDS = (
     Column("created", "created_at"),
@@ -64,8 +63,8 @@ async def recipient(
 ) -> None:
     """Show what is known of an address: suppression, sends, events, deliveries, mail from it.
 
-    Conflicts that name it, too. Webhooks that could not be read, or were refused, and mail that no
-    inbox took are not searched.
+    Conflicts that name it, too. Webhooks that could not be read, or were refused, mail that no
+    inbox took and other workspaces are not searched.
     """
     written, address = bare_address(address), address_of(address)
     suppression = await client.find("suppressions", address)
@@ -82,11 +81,13 @@ async def recipient(
     mails = await find_mail_from(client, written)
     conflicts = await find_conflicts(client, address, {one["id"] for one in events})
     refused = await refusals_of_address(client, address)
+    others = await _other_workspaces(client)
     alone = [one for one in events if not one["message_id"]]
     answer = {
         "address": address, "suppression": suppression, "sends": sends, "messages": messages,
         "more_messages": len(known) > limit or len(events) == EVENTS_MAX, "mail_in_inboxes": mails,
         "conflicts": conflicts, "refused": refused, "events_without_message": alone[:limit],
+        "other_workspaces": others,
     }  # fmt: skip
     if show.answer(answer):
         return
@@ -117,7 +118,27 @@ async def recipient(
     show_refusals_of_address(show, refused)
     show_mail_from(show, written, mails)
     show_conflicts(show, conflicts)
-    show.say(f"[dim]{NOT_SEARCHED}[/dim]")
+    show.say(f"[dim]{escape(not_searched(others))}[/dim]")
+
+
+def not_searched(other_workspaces: Sequence[str]) -> str:
+    """Say what may know the address as well, and how it is found."""
+    names = ", ".join(other_workspaces[:NAMES_MAX])
+    more = ", …" if len(other_workspaces) > NAMES_MAX else ""
+    others = f"other workspaces: {names}{more}; add `--workspace NAME`; " if names else ""
+    return (
+        "not searched: webhooks that could not be read, or were refused, and mail that no inbox "
+        f"took; {others}docs/operate.md#personal-data says where they are"
+    )
+
+
+async def _other_workspaces(client: ApiSession) -> list[str]:
+    """Name the workspaces beside the one that was searched; none where that is not allowed."""
+    try:
+        known = (await client.get("workspaces"))["data"]
+    except AccessError:
+        return []
+    return [one["name"] for one in known if client.workspace not in (one["id"], one["name"])]
 
 
 def _say_suppression(show: Show, address: str, suppression: Any) -> None:
