@@ -18,7 +18,7 @@ export PYTEST_DEBUG_TEMPROOT ?= $(or $(shell test -w /dev/shm && echo /dev/shm),
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make serve      run mailonce on SQLite at http://127.0.0.1:8100"
+	@echo "make serve      run mailonce on SQLite at http://127.0.0.1:8100; another port: make serve PORT=8200"
 	@echo "make demo       a storm of duplicated, shuffled webhooks; shows that each took effect once"
 	@echo "make check      format, lint, types, import contracts, tests without servers: before each commit"
 	@echo "make test       every check, as CI runs it: with servers, crashes and a browser, ten minutes"
@@ -39,7 +39,7 @@ $(VENV)/.dev: $(BIN)/mailonce
 	@touch $@
 
 serve: $(BIN)/mailonce
-	@$(BIN)/mailonce serve
+	@$(BIN)/mailonce serve$(if $(PORT), --port $(PORT))
 
 demo: $(BIN)/mailonce
 	@$(BIN)/mailonce demo
