@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import httpx
-from pydantic import BaseModel
+import pytest
+from pydantic import BaseModel, ValidationError
 from typer.main import get_command
 
 from mailonce import providers, telemetry
 from mailonce.edge.cli.main import app
 from mailonce.edge.http.app import build_app
-from mailonce.edge.http.problems import TITLES
-from mailonce.settings import Settings
+from mailonce.edge.http.problems import TITLES, sentence_of
+from mailonce.settings import Settings, SourceSettings
 from mailonce.wiring import build_service
 
 ROOT = Path(__file__).parents[2]
@@ -122,6 +123,17 @@ def error_sentences() -> Iterator[tuple[str, str]]:
             )
             if words:
                 yield f"{path.name}:{node.lineno}", words
+
+
+def test_a_refused_setting_in_a_request_is_said_in_our_words_alone() -> None:
+    given = {"provider": "mailgun", "secret": "@/run/secrets/mg"}
+    with pytest.raises(ValidationError) as refused:
+        SourceSettings.model_validate(given)
+    [fault] = refused.value.errors()
+
+    sentence = sentence_of({**fault, "loc": ("body", *fault["loc"])})
+
+    assert sentence.startswith("`secret` is wrong: `@FILE` is for options on the command line")
 
 
 def test_the_titles_of_problems_are_those_of_http() -> None:

@@ -92,7 +92,7 @@ def code_of(error: MailonceError) -> int:
 def sentence_of(fault: Mapping[str, Any]) -> str:
     """Say what is wrong with a request that does not fit its description."""
     where = ".".join(str(part) for part in fault["loc"][1:]) or "the body"
-    words = str(fault["msg"])
+    words = str(fault["msg"]).removeprefix("Value error, ")
     match fault["type"]:
         case "missing":
             return f"`{where}` is required; see /docs"
