@@ -315,7 +315,9 @@ async def test_an_answer_that_comes_after_the_lease_still_counts(office: Office)
     office.provider.answers = lambda _: late()
     office.start()
     await office.submit(make_request())
-    # The lease runs out, and the send is unknown.
+    await office.until_true(lambda: office.provider.calls)
+    # The lease runs out, as after a pause of the process, and the send is unknown.
+    await office.database.write(lambda tx: tx.execute(update(SENDS).values(lease_ms=1)) and None)
     await office.until("unknown")
 
     answered.set_result(Accepted(message_id="late", evidence="200"))

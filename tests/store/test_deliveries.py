@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from mailonce.core.work.job import End, Finish, LeasedJob, LeaseRequest, LostLease
+from mailonce.core.work.job import End, Finish, LeasedJob, LeaseRenewal, LeaseRequest, LostLease
 from mailonce.core.work.lifecycle import finish
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects.contract import Database
@@ -215,6 +215,29 @@ async def test_a_dead_delivery_leaves_a_letter_with_its_bytes(ledger: Ledger) ->
     assert (letter["source"], letter["arrival_key"]) == ("src_main", job.key.hex())
     assert bytes(letter["raw"]) == job.body
     assert letter["resolved_ms"] is None
+
+
+async def test_only_a_lease_that_still_stands_is_renewed(ledger: Ledger) -> None:
+    await ledger.add_route()
+    await ledger.owe(3)
+    held, over, ended = await lease(ledger.database, want())
+    before = await row_of(ledger.database, held.key)
+    await ledger.database.deliveries.finish([end(ended, status=200)])
+    expired = update(DELIVERIES).where(DELIVERIES.c.key == over.key).values(lease_ms=1)
+    await ledger.database.write(lambda tx: tx.execute(expired) and None)
+
+    renewed = await ledger.database.deliveries.renew(
+        [LeaseRenewal(one.key, one.token, 600_000) for one in (held, over, ended)]
+    )
+    by_others = await ledger.database.deliveries.renew(
+        [LeaseRenewal(held.key, held.token - 1, 900_000)]
+    )
+
+    assert (renewed, by_others) == ({held.key}, set())
+    after = await row_of(ledger.database, held.key)
+    assert 540_000 <= after["lease_ms"] - before["lease_ms"] < 800_000
+    assert (await row_of(ledger.database, over.key))["lease_ms"] == 1
+    assert (await row_of(ledger.database, ended.key))["lease_ms"] is None
 
 
 async def test_a_stale_worker_changes_nothing(ledger: Ledger) -> None:

@@ -32,8 +32,9 @@ def url() -> Iterator[str]:
             for of in (sql.OF_DONE, sql.OF_OTHERS, sql.OF_DEAD)
         ),
         (sql.give_back_sql(DELIVERY_TABLE), [[], []]),
+        (sql.renew_sql(DELIVERY_TABLE), [[], [], []]),
     ],
-    ids=["lease", "finish_done", "finish_others", "finish_dead", "give_back"],
+    ids=["lease", "finish_done", "finish_others", "finish_dead", "give_back", "renew"],
 )
 async def test_deliveries_are_changed_by_their_key(
     url: str, statement: str, given: list[Any]

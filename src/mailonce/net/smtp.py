@@ -153,7 +153,9 @@ class SmtpClient:
             session.connection.abort()
             if late is not None:
                 return _outcome_of_dot(late)
-            return Unknown(reason=f"{sender.host} did not confirm the mail in {limit_s:g} s")
+            return Unknown(
+                reason=f"{sender.host} gave no reply to the final dot within {limit_s:g} s"
+            )
         except SmtpBrokenError as error:
             session.connection.abort()
             return Unknown(reason=f"{sender.host} did not confirm the mail: {error}")

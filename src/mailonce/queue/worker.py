@@ -17,17 +17,22 @@ What a crash leaves, between
   same key, and after `lost_leases_max` of these it is a dead letter.
 - the written end and what follows it here: nothing to do; a retry is due by the database's clock.
 
-A paused process is a crash from which it wakes. Every lease has a token of its own and an end is
-written only where the token still stands, so what it reports too late changes nothing; and it does
-not begin what it leased before the pause, once that lease may be over.
+An attempt that may take longer than a lease (a mail server has minutes for its last reply) has it
+renewed while its process is alive, up to the bound of its kind.
+
+A paused process is a crash from which it wakes, and what ran out meanwhile is not renewed. Every
+lease has a token of its own and an end is written only where the token still stands, so what it
+reports too late changes nothing; and it does not begin what it leased before the pause, once that
+lease may be over.
 """
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mailonce.clock import Clock
 from mailonce.core.work.fair_share import Demand, fair_share
-from mailonce.core.work.job import LeasedJob, LeaseRequest
+from mailonce.core.work.job import LeasedJob, LeaseRenewal, LeaseRequest
 from mailonce.core.work.states import AttemptKind
 from mailonce.errors import MailonceError, UnavailableError
 from mailonce.queue.attempt import Attempts
@@ -46,6 +51,18 @@ STALL_S, STALL_S_MAX = 0.1, 5.0
 LOG_STALL_S = 60.0
 # Where there are several workspaces, one has at most this share of a process's slots.
 WORKSPACE_SHARE = 0.75
+# A lease is renewed when less than this share of it is left.
+RENEW_AT_SHARE = 2 / 3
+
+
+@dataclass(slots=True)
+class RunningAttempt:
+    """An attempt under way, and until when it is leased."""
+
+    lane: WorkLane
+    job: LeasedJob
+    began_s: float
+    until_s: float
 
 
 class Worker:
@@ -80,8 +97,8 @@ class Worker:
             for work in works
         }
         self._slots = Slots(limits.concurrency)
-        # The attempts under way, and until when each is leased.
-        self._jobs: dict[asyncio.Task[None], float] = {}
+        self._jobs: dict[asyncio.Task[None], RunningAttempt] = {}
+        self._renew_s = 0.0
         self._overdue_s = 0.0
         self._leased_s = 0.0
         self._log_stall_s = 0.0
@@ -137,6 +154,7 @@ class Worker:
                     await self._lanes.begin()
                     begun = True
                 await self._lanes.look()
+                await self._renew()
                 self._stop_overdue()
                 await self._lanes.hold()
                 worked = await self._lease()
@@ -226,8 +244,28 @@ class Worker:
     def _start(self, lane: WorkLane, job: LeasedJob, *, until_s: float) -> None:
         attempts = self._attempts[lane.work.table.name]
         task = asyncio.create_task(attempts.make(lane, job, until_s=until_s))
-        self._jobs[task] = until_s
+        self._jobs[task] = RunningAttempt(lane, job, self._clock.monotonic(), until_s)
         task.add_done_callback(self._jobs.pop)
+
+    async def _renew(self) -> None:
+        """Renew the leases of attempts that may take longer, once a third of a lease is over."""
+        now_s = self._clock.monotonic()
+        if now_s < self._renew_s:
+            return
+        self._renew_s = now_s + self._limits.look_every_s / 2
+        due: dict[str, list[tuple[RunningAttempt, LeaseRenewal]]] = {}
+        for one in self._jobs.values():
+            lease_ms = self._lease_ms(one.lane)
+            is_late = one.until_s - now_s < lease_ms / 1000 * RENEW_AT_SHARE
+            if is_late and now_s < one.began_s + one.lane.rule.attempt_s_max:
+                renewal = LeaseRenewal(one.job.key, one.job.token, lease_ms)
+                due.setdefault(one.lane.work.table.name, []).append((one, renewal))
+        for kind, renewals in due.items():
+            leases = self._attempts[kind].work.leases
+            stood = await leases.renew([renewal for _, renewal in renewals])
+            for one, renewal in renewals:
+                if renewal.key in stood:
+                    one.until_s = now_s + renewal.lease_ms / 1000
 
     def _stop_overdue(self) -> None:
         """Stop attempts that outlasted their leases, each second; whatever they say is fenced.
@@ -238,8 +276,8 @@ class Worker:
         if now_s < self._overdue_s:
             return
         self._overdue_s = now_s + self._limits.overdue_s / 2
-        for task, until_s in self._jobs.items():
-            if until_s + self._limits.overdue_s <= now_s:
+        for task, one in self._jobs.items():
+            if one.until_s + self._limits.overdue_s <= now_s:
                 task.cancel()
 
     def _ended(self, lane: WorkLane, job: LeasedJob) -> None:

@@ -106,6 +106,7 @@ def work_rule_of(sender: Sender) -> WorkRule:
         waits_s=sender.waits_s,
         deadline_s=sender.deadline_s,
         timeout_s=sender.timeout_s,
+        attempt_s_max=sender.call_s_max,
         concurrency=sender.concurrency,
         rate_per_s=sender.rate_per_s,
         reserved=max(1, sender.concurrency // RESERVED_SHARE),

@@ -56,7 +56,9 @@ _LISTS: Mapping[str, tuple[int, int]] = {
     "subject_contains": (50, 200),
     "inboxes": (500, 320),
 }
-_OF_THE_RULE = tuple(one.name for one in fields(WorkRule) if one.name != "reserved")
+# An attempt of a delivery always ends within its lease.
+_NOT_OF_ROUTES = ("reserved", "attempt_s_max")
+_OF_THE_RULE = tuple(one.name for one in fields(WorkRule) if one.name not in _NOT_OF_ROUTES)
 
 
 class RouteKind(StrEnum):

@@ -87,7 +87,7 @@ class Sender:
 
     @property
     def call_s_max(self) -> float:
-        """The longest that one call can take: a lease on it must last longer."""
+        """The longest that one call can take: so long its lease is renewed."""
         if self.provider != "smtp":
             return CONNECT_TIMEOUT_S + self.timeout_s
         # A session that was kept may be dead, and the time for a new one begins anew.

@@ -25,6 +25,14 @@ class LeaseRequest(NamedTuple):
     lanes: tuple[AttemptKind, AttemptKind | None, AttemptKind | None]
 
 
+class LeaseRenewal(NamedTuple):
+    """A lease that is to last `lease_ms` from now on, since its attempt is still under way."""
+
+    key: WorkKey
+    token: int
+    lease_ms: int
+
+
 class LeasedJob(NamedTuple):
     """One attempt to make; `token` is the fence, `left_ms` the time to the deadline."""
 

@@ -13,6 +13,9 @@ class WorkRule:
     # Attempts in all where the answer rejects the request itself.
     blamed_attempts_max: int = 1
     timeout_s: float = 15.0
+    # The longest that an attempt can take, where that may be more than one lease: until then its
+    # lease is renewed while its process is at it. 0: it is never renewed.
+    attempt_s_max: float = 0.0
     concurrency: int = 32
     # Attempts a second; None: as many as the concurrency allows.
     rate_per_s: float | None = None

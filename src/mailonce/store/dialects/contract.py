@@ -13,7 +13,14 @@ from mailonce.core.ledger.claim import ClaimRow
 from mailonce.core.ledger.decide import AskAlso, Decision, decide
 from mailonce.core.ledger.effects import Routes
 from mailonce.core.ledger.entry import Entry, EntryOutcome
-from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, PeerWorker
+from mailonce.core.work.job import (
+    Finish,
+    LeasedJob,
+    LeaseRenewal,
+    LeaseRequest,
+    Look,
+    PeerWorker,
+)
 from mailonce.core.work.states import WorkKey
 from mailonce.errors import MailonceError, UnavailableError
 from mailonce.store.schema.work_table import WorkTable
@@ -274,6 +281,9 @@ class Leases(Protocol):
 
     async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[LeasedJob]:
         """Lease what is due on lanes that the owner holds; each lease counts as an attempt."""
+
+    async def renew(self, renewals: Sequence[LeaseRenewal]) -> set[WorkKey]:
+        """Make leases last longer; those missing from the answer have ended, or ran out."""
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
         """End leases; those missing from the answer were lost to another worker meanwhile."""

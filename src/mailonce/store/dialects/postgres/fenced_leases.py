@@ -9,7 +9,15 @@ of all that is due or leased (`+ 0` hides it).
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from mailonce.core.work.job import End, Finish, LeasedJob, LeaseRequest, Look, OwedLane
+from mailonce.core.work.job import (
+    End,
+    Finish,
+    LeasedJob,
+    LeaseRenewal,
+    LeaseRequest,
+    Look,
+    OwedLane,
+)
 from mailonce.core.work.lifecycle import end_of_lease
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
@@ -110,6 +118,15 @@ FROM unnest($1::bytea[], $2::bigint[]) AS r (key, token)
 """  # noqa: S608
 
 
+def renew_sql(table: WorkTable) -> str:
+    """Make leases last longer, but for those that ran out: others may have the work by now."""
+    return f"""
+UPDATE {table.name} AS d SET lease_ms = {NOW_MS} + r.lease_ms
+FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS r (key, token, lease_ms)
+{FENCE} AND d.lease_ms + 0 > {NOW_MS} RETURNING d.key
+"""  # noqa: S608
+
+
 def look_sql(table: WorkTable) -> str:
     """Step from lane to lane in the index, however much each is owed."""
     earliest = ", ".join(
@@ -147,6 +164,7 @@ class PostgresLeases:
         self._finish_others = finish_sql(table, OF_OTHERS)
         self._finish_dead = finish_sql(table, OF_DEAD)
         self._give_back = give_back_sql(table)
+        self._renew = renew_sql(table)
         self._look = look_sql(table)
 
     async def lease(self, wants: Sequence[LeaseRequest], *, owner: bytes) -> list[LeasedJob]:
@@ -159,6 +177,12 @@ class PostgresLeases:
         )
         rows = await self._run_often(lambda c: c.fetch(self._lease, owner, *columns))
         return [LeasedJob._make(row) for row in rows]
+
+    async def renew(self, renewals: Sequence[LeaseRenewal]) -> set[WorkKey]:
+        """Renew leases in one statement, in the order of their keys."""
+        columns = [list(column) for column in zip(*sorted(renewals), strict=True)]
+        rows = await self._run_often(lambda c: c.fetch(self._renew, *columns))
+        return {WorkKey(row[0]) for row in rows}
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
         """End leases in one statement, in the order of their keys."""

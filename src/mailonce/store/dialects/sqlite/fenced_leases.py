@@ -7,7 +7,15 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from mailonce.core.work.job import Finish, LeasedJob, LeaseRequest, Look, OwedLane, PeerWorker
+from mailonce.core.work.job import (
+    Finish,
+    LeasedJob,
+    LeaseRenewal,
+    LeaseRequest,
+    Look,
+    OwedLane,
+    PeerWorker,
+)
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects import lease_end_sql
 from mailonce.store.dialects.contract import NONE_DOWN, Priority, RowError
@@ -162,6 +170,9 @@ class SqliteLeases:
         self._give_back = (
             f"UPDATE {name} AS d SET {lease_end_sql.GIVE_BACK} {FENCE} RETURNING state"  # noqa: S608
         )
+        self._renew = (
+            f"UPDATE {name} AS d SET lease_ms = :now + :lease_ms {FENCE} AND d.lease_ms > :now"  # noqa: S608
+        )
         self._tried = f"""
             INSERT OR IGNORE INTO {table.attempts.name}
                 ({table.row_of_attempt}, attempt, at_ms, latency_ms, status, error, answer)
@@ -201,6 +212,19 @@ class SqliteLeases:
         until_ms = now_ms + want.lease_ms
         self._connection.executemany(self._take, [(until_ms, owner, one.key) for one in leased])
         return leased
+
+    async def renew(self, renewals: Sequence[LeaseRenewal]) -> set[WorkKey]:
+        """Renew leases, one by one in one transaction."""
+
+        def work(now_ms: int) -> set[WorkKey]:
+            run = self._connection.execute
+            return {
+                one.key
+                for one in renewals
+                if run(self._renew, one._asdict() | {"now": now_ms}).rowcount
+            }
+
+        return await self._turns.write(work)
 
     async def finish(self, finishes: Sequence[Finish]) -> set[WorkKey]:
         """End leases, one by one in one transaction."""
