@@ -324,6 +324,7 @@ async def test_starttls_is_never_given_up(client: SmtpClient) -> None:
 
         assert isinstance(outcome, NotSent)
         assert (outcome.fault, "STARTTLS" in outcome.reason) == (Fault.SENDER, True)
+        assert outcome.reason.endswith("or none with `options = {plain_login = true}`")
         assert "AUTH" not in server.commands
 
 

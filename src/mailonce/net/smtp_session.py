@@ -107,7 +107,8 @@ async def open_session(
     extensions = await _greet(connection, sender)
     if tls is not None:
         if "STARTTLS" not in extensions:
-            raise _misconfigured("does not offer STARTTLS; set `tls` to implicit or none")
+            login = " with `options = {plain_login = true}`" if sender.username else ""
+            raise _misconfigured(f"does not offer STARTTLS; set `tls` to implicit, or none{login}")
         _expect(await connection.command("STARTTLS"), 220, "STARTTLS", Fault.SENDER)
         await connection.start_tls(tls, sender.host)
         # What was said in plain text could be anybody's.

@@ -37,6 +37,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("smtp", {"host": "mail example"}, "`host`"),
     ("smtp", {"host": "a\r\nRCPT TO:<b>"}, "`host`"),
     ("smtp", {"tls": Tls.NONE}, "`username`"),
+    ("smtp", {"tls": Tls.NONE}, "`options = {plain_login = true}`"),
     ("smtp", {"options": {"mail_from": "x"}}, "`mail_from`"),
     ("smtp", {"password": "a\r\nb"}, "`password`"),
     ("ses", {"region": "mars"}, "`region`"),

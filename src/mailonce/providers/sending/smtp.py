@@ -26,8 +26,8 @@ def build(mail: OutgoingMail, correlation: Correlation, sender: Sender) -> SmtpR
 def check(sender: Sender) -> str | None:
     if sender.tls is Tls.NONE and sender.username and not sender.options.get("plain_login"):
         return (
-            "`username` is sent in plain text without TLS; set `tls`, or the option `plain_login` "
-            "where the way to the server is your own"
+            "`username` is sent in plain text without TLS; set `tls` to starttls or implicit, or "
+            "`options = {plain_login = true}` where the way to the server is your own"
         )
     limit_s = sender.options.get("dot_timeout_s", 600)
     if isinstance(limit_s, bool) or not isinstance(limit_s, int | float) or not 1 <= limit_s <= 900:
