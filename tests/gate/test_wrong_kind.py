@@ -274,6 +274,18 @@ def test_headers_may_be_a_dict_or_any_pairs_and_nothing_else() -> None:
         Response(201, b"", wrong)
 
 
+@pytest.mark.parametrize("form", [tuple, list, dict])
+@pytest.mark.parametrize(
+    ("value", "kind"), [(17, "a int"), (None, "None"), (b"k-1", "a bytes")], ids=str
+)
+def test_a_header_is_a_text(form: Any, value: Any, kind: str) -> None:
+    """A key of None would be the same for every request."""
+    sentence = f"header 'Idempotency-Key' is {kind}; give a text, or leave the header out"
+
+    with pytest.raises(ConfigError, match=sentence):
+        Request(headers=form([("Idempotency-Key", value)]))
+
+
 def test_missing_tables_are_reported_at_the_start_with_what_makes_them(tmp_path: Path) -> None:
     gate = Gate(SqliteStore(tmp_path / "app.db"))
 

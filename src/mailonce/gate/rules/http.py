@@ -26,8 +26,7 @@ class Request:
 
         Raises: ConfigError where they could not be compared.
         """
-        if type(self.headers) is not tuple:
-            object.__setattr__(self, "headers", _pairs(self.headers))
+        object.__setattr__(self, "headers", _texts(self.headers))
         if type(self.body) is not bytes:
             object.__setattr__(self, "body", _bytes(self.body))
 
@@ -115,14 +114,34 @@ def _bytes(body: object) -> bytes:
     return bytes(body)
 
 
+def _texts(headers: object) -> Headers:
+    """Take headers that are texts: a key of None would be the same for every request.
+
+    Raises: ConfigError.
+    """
+    pairs = _split(headers)
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise ConfigError(f"the name of a header is {_named(name)}; give a text")
+        if not isinstance(value, str):
+            raise ConfigError(
+                f"header {name!r} is {_named(value)}; give a text, or leave the header out"
+            )
+    return pairs
+
+
 def _pairs(headers: object) -> Headers:
+    return tuple((str(name), str(value)) for name, value in _split(headers))
+
+
+def _split(headers: object) -> tuple[tuple[Any, Any], ...]:
     """Take headers as a mapping or as any pairs.
 
     Raises: ConfigError where they are neither.
     """
     given = headers.items() if isinstance(headers, Mapping) else headers
     try:
-        return tuple((str(name), str(value)) for name, value in given)  # type: ignore[attr-defined]
+        return tuple((name, value) for name, value in given)  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"`headers` is {_named(headers)}; give pairs of name and value, or a dict"
