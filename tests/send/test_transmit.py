@@ -18,10 +18,12 @@ from mailonce.core.sends.sending import (
     Unknown,
 )
 from mailonce.core.work.breaker import BreakerRule
+from mailonce.edge.cli.sends import next_words
 from mailonce.errors import UnavailableError
 from mailonce.send import transmit
 from mailonce.store.schema.send_tables import SENDS
 from mailonce.store.sends.flight_batches import FlightBatches
+from mailonce.views.sends import show_send
 from tests.core.sends.send_requests import make_recipient, make_request
 from tests.send.office import OK, Office
 
@@ -473,6 +475,36 @@ async def test_a_sender_that_wants_no_mail_at_all_is_tried_one_mail_at_a_time(
 
     assert len(office.provider.calls) <= 4
     assert "refused" not in await office.states()
+
+
+async def test_mail_that_waits_for_a_sender_that_is_down_says_so(office: Office) -> None:
+    """One mail is tried and hangs; the next one is due, and no time can be named for it."""
+    await office.add_sender(waits_s=(600.0,))
+    never: asyncio.Future[SendOutcome] = asyncio.get_running_loop().create_future()
+    office.provider.answers = lambda call: LATER if call == 1 else never
+    worker = office.start(breaker=BreakerRule(failures=1, wait_s=0.05))
+    await office.submit(make_request(key=given_key("first")))
+    await office.until_true(worker.endpoints_down)
+    await office.submit(make_request(key=given_key("hangs")))
+    await office.until_true(lambda: len(office.provider.calls) == 2)
+    await office.submit(make_request(key=given_key("waits")))
+
+    known = {
+        id_: office.clock.now_ms() + int(s * 1000) for id_, s in worker.endpoints_down().items()
+    }
+    senders = office.configuration.snapshot.senders
+    [first_row, waits_row] = [
+        await show_send(office.database, "default", senders, row["id"], down=known)
+        for key in ("first", "waits")
+        for row in await office.rows()
+        if row["send_key"] == key
+    ]
+
+    assert next_words(waits_row) == (
+        "waits for sender out, which is taken to be down; one mail is tried at a time"
+    )
+    assert first_row["sender_down"] is False
+    assert str(next_words(first_row)).startswith("attempt 2 at 20")
 
 
 async def test_mail_outlives_wrong_credentials_until_somebody_has_corrected_them(

@@ -101,6 +101,8 @@ class SendJson(TypedDict):
     timeline: NotRequired[list[EntryJson]]
     # What is due then: attempt, ask_provider, ask_person or send_again.
     next_step: NotRequired[str | None]
+    # Whether it waits for a sender that is taken to be down, of which one mail at a time is tried.
+    sender_down: NotRequired[bool]
     subject: NotRequired[str | None]
     message_id: NotRequired[str | None]
 
@@ -171,6 +173,9 @@ async def show_send(
     shown["evidence"] = evidence_of(row, detail.steps, detail.acts, detail.people)
     shown["timeline"] = detail.timeline
     shown["next_step"] = _next_step(row, senders.get(row.sender))
+    # What is due later than its sender is asked again does not wait for it.
+    is_held_up = row.sender in down and row.due_ms <= down[row.sender]
+    shown["sender_down"] = shown["next_step"] == "attempt" and is_held_up
     shown["subject"] = shown["message_id"] = None
     if detail.content is not None:
         mail = read_content(detail.content)

@@ -131,7 +131,7 @@ async def list_(
 async def show_(client: ApiSession, show: Show, id_: SendId) -> None:
     """Show a send with each attempt, and all that followed: events, deliveries and replies."""
     stored = await client.get("sends", await send_id_of(client, id_))
-    show.fields(stored if show.json else stored | {"next": _next(stored)}, FIELDS)
+    show.fields(stored if show.json else stored | {"next": next_words(stored)}, FIELDS)
     if not show.json:
         if stored["attempts"]:
             show.table(STEPS, stored["attempts"], is_whole=True)
@@ -234,7 +234,7 @@ async def remove_template(client: ApiSession, show: Show, name: Name, *, yes: Ye
         show.say(f"template [bold]{name}[/bold] is removed")
 
 
-def _next(send: Any) -> str | None:
+def next_words(send: Any) -> str | None:
     """Say what happens next, and what a person can do where the outcome is unknown."""
     name = quote(send["key"])
     look_up = f"look it up at the provider, then run `mailonce sends resolve {name} sent|not_sent`"
@@ -242,6 +242,12 @@ def _next(send: Any) -> str | None:
         return look_up
     at = moment(send["due_at"] or "")
     match send["next_step"]:
+        # A server of before does not tell it.
+        case "attempt" if send.get("sender_down"):
+            sender = send["sender_name"] or send["sender"]
+            return (
+                f"waits for sender {sender}, which is taken to be down; one mail is tried at a time"
+            )
         case "attempt" if send["calls"]:
             return f"attempt {send['calls'] + 1} at {at}"
         case "attempt":
