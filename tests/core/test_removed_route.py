@@ -8,8 +8,8 @@ from mailonce.core.deliveries.removed_route import put_back_words, removed_route
 def test_a_removed_route_is_put_back_under_its_name() -> None:
     assert removed_route_words("crm") == f"its route crm was removed; {put_back_words('crm')}"
     assert put_back_words("crm") == (
-        "put the route back with `mailonce route add crm …` (`--secret` keeps its secret; else give "
-        "its endpoint the new one), then `mailonce dead retry --route crm`"
+        "put the route back with `mailonce route add crm …` (`--secret` keeps its secret; else "
+        "give its endpoint the new one), then `mailonce dead retry --route crm`"
     )
     assert put_back_words("crm", delivery="dlv_1").endswith("then `mailonce redeliver dlv_1`")
 

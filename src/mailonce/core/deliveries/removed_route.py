@@ -25,6 +25,6 @@ def put_back_words(name: str, *, delivery: str | None = None) -> str:
     again = f"dead retry --route {quote(name)}" if delivery is None else f"redeliver {delivery}"
     # Its secret went with it: an endpoint that checks signatures would refuse them all.
     return (
-        f"put the route back with `mailonce route add {quote(name)} …` (`--secret` keeps its secret; "
-        f"else give its endpoint the new one), then `mailonce {again}`"
+        f"put the route back with `mailonce route add {quote(name)} …` (`--secret` keeps its "
+        f"secret; else give its endpoint the new one), then `mailonce {again}`"
     )
