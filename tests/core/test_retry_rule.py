@@ -16,8 +16,8 @@ def test_a_route_gives_all_of_its_rule() -> None:
         rate_per_s=6.0, off="by a person",
     )  # fmt: skip
 
-    # Slots for first attempts are a sender's alone.
-    names = {one.name for one in fields(WorkRule)} - {"reserved"}
+    # Slots for first attempts, and calls longer than a lease, are of senders alone.
+    names = {one.name for one in fields(WorkRule)} - {"reserved", "attempt_s_max"}
     assert {name: getattr(changed, name) for name in names} == {
         "waits_s": (1, 2),
         "deadline_s": 9,
