@@ -77,7 +77,7 @@ def test_nothing_behind_whsec_proves_nothing_and_is_refused(provider: str, key: 
     assert isinstance(verdict, Refused)
     with pytest.raises(ConfigError, match="secret"):
         check_source(source, window_days=35)
-    with pytest.raises(ConfigError, match="rotating the route's secret"):
+    with pytest.raises(ConfigError, match="openssl rand -base64 24"):
         check_secret(secret)
 
 

@@ -105,7 +105,8 @@ def _hmac_key(secret: str) -> bytes:
     if not is_whole or not secret.startswith(HMAC_PREFIX):
         raise ConfigError(
             f"a signing secret is whsec_ and the base64 of {SECRET_BYTES_MIN} to "
-            f"{SECRET_BYTES_MAX} bytes, or a whsk_ key; make one by rotating the route's secret"
+            f"{SECRET_BYTES_MAX} bytes, or a whsk_ key; make one with "
+            "`echo whsec_$(openssl rand -base64 24)`"
         )
     return key
 
