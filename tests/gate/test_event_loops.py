@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import asyncpg
-import psycopg_pool
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -15,7 +14,6 @@ from mailonce.gate import AsyncGate, AsyncPassage, Outcome, Response
 from mailonce.gate.outbox import AsyncOutbox
 from mailonce.gate.store_contract import AsyncStore
 from mailonce.gate.stores.asyncpg import AsyncpgStore
-from mailonce.gate.stores.psycopg import AsyncPsycopgStore
 from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore
 from tests.gate.gates import DONE, ask
 from tests.gate.places import Place, sqlite_place
@@ -46,12 +44,6 @@ async def of_pool(url: str) -> AsyncStore[Any]:
 
 async def without_pool(url: str) -> AsyncStore[Any]:
     return AsyncSqlalchemyStore(engine_of(url, poolclass=NullPool))
-
-
-async def of_psycopg(url: str) -> AsyncStore[Any]:
-    pool = psycopg_pool.AsyncConnectionPool(url, open=False, min_size=1, max_size=2)
-    await pool.open()
-    return AsyncPsycopgStore(pool)
 
 
 async def work(passage: AsyncPassage[Any]) -> Response:
@@ -99,13 +91,9 @@ def test_a_connection_that_is_tried_first_is_refused_alike(postgres_place: Place
     assert postgres_place.records() == 1
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("make", [without_pool, of_psycopg])
-def test_connections_that_do_not_care_are_used_in_any_loop(
-    postgres_place: Place, make: Make
-) -> None:
+def test_connections_that_no_pool_keeps_are_used_in_any_loop(postgres_place: Place) -> None:
     postgres_place.empty()
-    store = used_once(make, postgres_place.url)
+    store = used_once(without_pool, postgres_place.url)
 
     for number in range(3):
         answer = asyncio.run(AsyncGate(store).run(ask(f"k-{number}"), work))
