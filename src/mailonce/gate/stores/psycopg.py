@@ -93,7 +93,10 @@ class _Transaction(Generic[Taken, Pool]):
         return [stream for stream in streams if stream is not None]
 
     def _detach(self) -> None:
-        """Refuse every further use by the handler: the pool has the connection back."""
+        """Refuse every further use by the handler, whose connection goes back to the pool.
+
+        Before the COMMIT or ROLLBACK: a thread that waits for psycopg's lock has it right after.
+        """
         self.handle.pgconn = CLOSED
 
 
@@ -149,12 +152,12 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
     def commit(self) -> None:
         try:
             self._check_free()
+            self._detach()
             with _faults():
                 committed(self._send("COMMIT"))
         except BaseException:
             self.rollback()
             raise
-        self._detach()
         self._release()
 
     def commit_with(self, last: Statement) -> list[Row]:
@@ -164,6 +167,7 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
         text = self._scripts.closing(self._taken, last, is_begun=self._is_begun)
         try:
             self._check_free()
+            self._detach()
             committed(self._send(text))
         except psycopg.errors.DivisionByZero:
             self.rollback()
@@ -174,7 +178,6 @@ class PsycopgTransaction(_Transaction[Connection[Any], PsycopgPool]):
             if isinstance(error, FAULTS):
                 raise unavailable(error) from error
             raise
-        self._detach()
         self._release()
         return rows_of(last, "")
 
@@ -280,12 +283,12 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
         try:
             await self._await_left_streams()
             self._check_free()
+            self._detach()
             with _faults():
                 committed(await self._send("COMMIT"))
         except BaseException:
             await self.rollback()
             raise
-        self._detach()
         await self._release()
 
     async def commit_with(self, last: Statement) -> list[Row]:
@@ -296,6 +299,7 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
         try:
             await self._await_left_streams()
             self._check_free()
+            self._detach()
             committed(await self._send(text))
         except psycopg.errors.DivisionByZero:
             await self.rollback()
@@ -306,7 +310,6 @@ class AsyncPsycopgTransaction(_Transaction[AsyncConnection[Any], AsyncPsycopgPoo
             if isinstance(error, FAULTS):
                 raise unavailable(error) from error
             raise
-        self._detach()
         await self._release()
         return rows_of(last, "")
 

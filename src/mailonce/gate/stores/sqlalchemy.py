@@ -11,7 +11,6 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
-from mailonce.errors import ConfigError
 from mailonce.gate.sql.commit_guard import (
     AUTOCOMMIT,
     NO_TRANSACTION,
@@ -113,7 +112,6 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
     def commit(self) -> None:
         try:
             check_guard(self._guard)
-            # The mark stays, so that the dialect sees whether the COMMIT ended the transaction.
             self._guard.is_on = False
             with _FAULTS:
                 self.handle.commit()
@@ -122,25 +120,32 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
 
     def commit_with(self, last: Statement) -> list[Row]:
         """Run the last statement, and commit if it gave a row."""
+        is_free = self._guard.inside.acquire(blocking=False)
         try:
-            _check_free(self._guard)
-        except ConfigError:
-            self.rollback()
-            raise
-        return commit_if_row(self, last)
+            if not is_free or _is_used(self._guard):
+                self.rollback()
+                raise misuse(STILL_USED)
+            return commit_if_row(self, last)
+        finally:
+            if is_free:
+                self._guard.inside.release()
 
     def rollback(self) -> None:
         """Undo what is not committed: closing does."""
-        _close(self._connection, self._guard)
-        _drop_if_stuck(self._guard)
+        guard = self._guard
+        is_free = guard.inside.acquire(timeout=STUCK_S)
+        guard.is_on, guard.is_ending = False, True
+        _drop_if_used(guard, is_free=is_free)
         try:
             if self._is_own:
                 _make_final(self.handle)
             self.handle.close()
         except (SQLAlchemyError, OSError):
-            _drop(self._guard)
+            _drop(guard)
         finally:
-            self._guard.is_over = True
+            guard.is_over, guard.lent = True, None
+            if is_free:
+                guard.inside.release()
 
 
 class AsyncSqlalchemyStore(Generic[AsyncHandle]):
@@ -259,12 +264,6 @@ def _check_loop(connection: Connection) -> None:
         raise misuse(OTHER_LOOP)
 
 
-def _close(connection: Connection | None, guard: CommitGuard) -> None:
-    guard.is_on = False
-    if connection is not None and not connection.closed and not connection.invalidated:
-        connection.info.pop(MARK, None)
-
-
 def _drop(guard: CommitGuard) -> None:
     """End the connection of a session that cannot be closed: it is broken, or a task is inside.
 
@@ -274,33 +273,37 @@ def _drop(guard: CommitGuard) -> None:
         guard.lent.invalidate()
 
 
-def _drop_if_stuck(guard: CommitGuard) -> None:
-    """End a connection of blocking psycopg that a stream or COPY holds: a ROLLBACK would wait.
+def _drop_if_used(guard: CommitGuard, *, is_free: bool) -> None:
+    """End a connection that a thread, stream or COPY is inside, given time to get out of it.
 
-    A thread that is inside it may get on within that time.
+    A ROLLBACK would wait for it, and what the thread sends next would begin a transaction in the
+    pool. Blocking psycopg has a lock of its own, which is held for what SQLAlchemy does not see.
     """
     if guard.lent is None or not guard.lent.is_valid:
         return
     inside = getattr(guard.lent.driver_connection, "lock", None)
-    if isinstance(inside, type(Lock())):
-        if inside.acquire(timeout=STUCK_S):
+    if not is_free:
+        _drop(guard)
+    elif isinstance(inside, type(Lock())) and not inside.acquire(blocking=False):
+        is_left = inside.acquire(timeout=STUCK_S)
+        _drop(guard)
+        if is_left:
             inside.release()
-        else:
-            _drop(guard)
+    elif isinstance(inside, type(Lock())):
+        inside.release()
 
 
-def _check_free(guard: CommitGuard) -> None:
-    """Refuse to end a transaction while a statement of somebody else runs in it.
+def _is_used(guard: CommitGuard) -> bool:
+    """Say whether a statement of somebody else runs in the transaction, which is to be ended.
 
     The gate would wait for that one statement, and commit before the next.
     """
     if guard.lent is None or not guard.lent.is_valid:
-        return
+        return False
     # The lock of SQLAlchemy around drivers that await, and that of psycopg.
     around = getattr(guard.lent.dbapi_connection, "_execute_mutex", None)
     inside = getattr(guard.lent.driver_connection, "lock", None)
-    if (around is not None and around.locked()) or (inside is not None and inside.locked()):
-        raise misuse(STILL_USED)
+    return (around is not None and around.locked()) or (inside is not None and inside.locked())
 
 
 def _make_final(handle: Session | Connection) -> None:

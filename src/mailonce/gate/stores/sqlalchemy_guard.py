@@ -4,6 +4,8 @@ The dialect of the app's engine sees to that: it looks at the connection's own m
 context of the handler for every other connection of the same engine, because a second session that
 commits by itself is the commonest way to part the claim from the change. A rollback is only noted
 (SQLAlchemy rolls back by itself when a flush fails); then the gate's last statement is refused.
+A thread or task that the handler forgot is kept out from when the gate ends its transaction: its
+statement would run on a connection that the pool may have lent to somebody else.
 (Event listeners would see the same, but an engine that has any calls all of them for every
 statement, commit and connection: a hundred calls a request.)
 """
@@ -12,9 +14,11 @@ import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
+from threading import RLock
 from typing import Any
 
 from sqlalchemy import Dialect, PoolProxiedConnection
+from sqlalchemy.exc import ResourceClosedError
 
 from mailonce.errors import ConfigError, UnavailableError
 from mailonce.gate.sql.commit_guard import (
@@ -22,6 +26,7 @@ from mailonce.gate.sql.commit_guard import (
     ELSEWHERE,
     ENDED,
     LOCKED,
+    STILL_USED,
     is_locked,
     misuse,
     refuse_text,
@@ -34,6 +39,7 @@ LEFT_OPEN = (
     "commit; it is closed, and nothing was kept: end each transaction before its connection goes "
     "back to the pool"
 )
+GIVEN_BACK = "the connection went back to its pool before this statement began"
 log = logging.getLogger("mailonce.gate")
 
 
@@ -45,12 +51,17 @@ class CommitGuard:
 
     def __init__(self, dialect: Dialect, outer: "CommitGuard | None") -> None:
         self.is_on = True
-        # The gate itself has committed or rolled back, and closed the session or connection.
+        # The gate itself commits or rolls back: no other statement may begin.
+        self.is_ending = False
+        # It has done so, and closed the session or connection.
         self.is_over = False
+        # Held by a thread while its statement runs, and by the gate's while the transaction ends.
+        self.inside = RLock()
         self.fault: str | None = None
         self.dialect = dialect
         self.outer = outer
-        # What the pool lent for this transaction.
+        # What the pool lent for this transaction. A mark that an earlier one left in a connection
+        # is told by it: the pool makes another object each time that it lends.
         self.lent: PoolProxiedConnection | None = None
 
     def refuse(self, reason: str) -> ConfigError:
@@ -79,16 +90,21 @@ def _guarded_commit(dialect: Dialect) -> Any:
 
     @wraps(commit)
     def do_commit(connection: Any) -> None:
-        guard, reason = _guard_of(connection), COMMITTED
-        if guard is None:
+        own = _guard_of(connection)
+        guard, reason = own, COMMITTED
+        if own is None or not own.is_on:
             guard, reason = present_guard(dialect), ELSEWHERE
         if guard is not None and guard.is_on:
             # SQLAlchemy takes a commit that raised for one that ended the transaction, and would
             # give the connection back to its pool in the midst of it.
             rollback(connection)
             raise guard.refuse(reason)
-        commit(connection)
-        _check_ended(connection)
+        if own is None:
+            commit(connection)
+        else:
+            own.is_ending = True
+            commit(connection)
+            _check_ended(connection)
 
     return do_commit
 
@@ -99,9 +115,6 @@ def _check_ended(connection: PoolProxiedConnection) -> None:
     A transaction that somebody else left in it makes a savepoint of the gate's: what is committed
     then would be answered as done, and undone with the connection.
     """
-    if _mark_of(connection) is None:
-        return
-    del connection.info[MARK]
     if not _is_in_transaction(connection):
         return
     connection.invalidate()
@@ -120,7 +133,7 @@ def _noted_rollback(rollback: Callable[..., None]) -> Any:
     @wraps(rollback)
     def do_rollback(connection: Any) -> None:
         guard = _guard_of(connection)
-        if guard is not None:
+        if guard is not None and guard.is_on:
             guard.fault = guard.fault or ENDED
         rollback(connection)
 
@@ -133,14 +146,23 @@ def _guarded_execute(execute: Callable[..., None]) -> Any:
     @wraps(execute)
     def do_execute(cursor: Any, statement: str, *rest: Any, **named: Any) -> None:
         context = named.get("context") or rest[-1]
-        guard = _guard_of(context.root_connection.connection)
+        lent = context.root_connection.connection
+        guard = _guard_of(lent)
         if guard is not None:
-            check_guard(guard)
-            refuse_text(statement)
+            with guard.inside:
+                if guard.is_ending:
+                    raise misuse(STILL_USED)
+                if guard.is_on:
+                    check_guard(guard)
+                    refuse_text(statement)
+                execute(cursor, statement, *rest, **named)
+            return
+        if not lent.is_valid:
+            raise ResourceClosedError(GIVEN_BACK)
         try:
             execute(cursor, statement, *rest, **named)
         except Exception as error:
-            present = None if guard is not None else present_guard(context.dialect)
+            present = present_guard(context.dialect)
             if present is not None and present.lent is not None and is_locked(error):
                 # Nobody else can write while the claim is open: it was the gate that did.
                 raise misuse(LOCKED) from error
@@ -150,21 +172,12 @@ def _guarded_execute(execute: Callable[..., None]) -> Any:
 
 
 def _guard_of(connection: Any) -> CommitGuard | None:
-    guard = _mark_of(connection)
-    if guard is None or not guard.is_on:
-        return None
-    # A handler that ended the transaction gave the connection back: the pool may have lent it to
-    # somebody who has done nothing wrong.
-    return guard if guard.fault is None or guard.lent is connection else None
-
-
-def _mark_of(connection: Any) -> CommitGuard | None:
-    """Read the mark of a pooled connection. One that the pool has not got yet can have none."""
+    """Give the guard of what the pool lent. What it has not lent yet has none."""
     try:
         guard: CommitGuard | None = connection.info.get(MARK)
     except (AttributeError, NotImplementedError):
         return None
-    return guard
+    return guard if guard is not None and guard.lent is connection else None
 
 
 def present_guard(dialect: Dialect | None = None) -> CommitGuard | None:
