@@ -13,18 +13,25 @@ from typing import Any
 import psycopg
 import psycopg_pool
 import pytest
-from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import create_engine
+from sqlalchemy.orm import sessionmaker
 
 from mailonce.errors import ConfigError
-from mailonce.gate import AsyncGate, AsyncPassage, Gate, Passage, Response
+from mailonce.gate import AsyncPassage, Gate, Passage, Response
 from mailonce.gate.stores.psycopg import PsycopgStore
-from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStore
+from mailonce.gate.stores.sqlalchemy import SqlalchemyStore
 from tests.gate.gates import DONE, ask
 from tests.gate.places import ORDER, Place
 from tests.gate.test_misuse_awaited import async_psycopg_gate, async_session_gate, asyncpg_gate
-from tests.gate.test_running_tasks import psycopg_gate, session_gate, session_on_psycopg_gate
+from tests.gate.test_running_tasks import (
+    connection_gate,
+    connection_on_asyncpg_gate,
+    connection_on_psycopg_gate,
+    psycopg_gate,
+    session_gate,
+    session_on_psycopg_gate,
+    worded,
+)
 from tests.servers import wait_for
 
 # What makes a COMMIT take a while: a check that PostgreSQL leaves until then.
@@ -46,34 +53,9 @@ def place(postgres_place: Place) -> Iterator[Place]:
     postgres_place.query("DROP TRIGGER IF EXISTS slow_commit ON orders")
 
 
-def words(tx: Any, statement: str) -> Any:
-    is_sqlalchemy = isinstance(tx, AsyncSession | AsyncConnection | Session | Connection)
-    return text(statement) if is_sqlalchemy else statement
-
-
 def is_committing(place: Place) -> bool:
     others = f"{COMMITTING} AND pid <> pg_backend_pid()"
     return bool(place.query(others))
-
-
-def connection_gate(place: Place) -> tuple[Gate[Any], Any]:
-    url = place.url.replace("postgresql://", "postgresql+psycopg://")
-    engine = create_engine(url, pool_size=2, max_overflow=0)
-    return Gate(SqlalchemyStore(engine)), engine.dispose
-
-
-async def async_connection_gate(place: Place, driver: str) -> tuple[AsyncGate[Any], Any]:
-    url = place.url.replace("postgresql://", f"postgresql+{driver}://")
-    engine = create_async_engine(url, pool_size=2, max_overflow=0)
-    return AsyncGate(AsyncSqlalchemyStore(engine)), engine.dispose
-
-
-async def connection_on_asyncpg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
-    return await async_connection_gate(place, "asyncpg")
-
-
-async def connection_on_psycopg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
-    return await async_connection_gate(place, "psycopg")
 
 
 @pytest.mark.parametrize("open_gate", [psycopg_gate, session_gate, connection_gate])
@@ -87,16 +69,16 @@ def test_a_thread_that_writes_while_the_gate_commits_writes_into_no_other_transa
     def write(tx: Any) -> None:
         wait_for(lambda: is_committing(place), what="the COMMIT")
         with suppress(Exception):
-            tx.execute(words(tx, LATE))
+            tx.execute(worded(tx, LATE))
 
     def forgetful(passage: Passage[Any]) -> Response:
-        passage.tx.execute(words(passage.tx, ORDER))
+        passage.tx.execute(worded(passage.tx, ORDER))
         threads.append(Thread(target=write, args=(passage.tx,)))
         threads[-1].start()
         return DONE
 
     def orderly(passage: Passage[Any]) -> Response:
-        passage.tx.execute(words(passage.tx, ORDER))
+        passage.tx.execute(worded(passage.tx, ORDER))
         return DONE
 
     gate.run(ask("k-1"), forgetful)
@@ -131,15 +113,15 @@ async def test_a_task_that_writes_while_the_gate_commits_writes_into_no_other_tr
         while not await asyncio.to_thread(is_committing, place):
             await asyncio.sleep(0.01)
         with suppress(Exception):
-            await tx.execute(words(tx, LATE))
+            await tx.execute(worded(tx, LATE))
 
     async def forgetful(passage: AsyncPassage[Any]) -> Response:
-        await passage.tx.execute(words(passage.tx, ORDER))
+        await passage.tx.execute(worded(passage.tx, ORDER))
         tasks.append(asyncio.create_task(write(passage.tx)))
         return DONE
 
     async def orderly(passage: AsyncPassage[Any]) -> Response:
-        await passage.tx.execute(words(passage.tx, ORDER))
+        await passage.tx.execute(worded(passage.tx, ORDER))
         return DONE
 
     await gate.run(ask("k-1"), forgetful)
@@ -207,10 +189,10 @@ def test_a_thread_that_is_paused_before_the_driver_writes_into_no_other_transact
 
     def write(tx: Any) -> None:
         with suppress(Exception):
-            tx.execute(words(tx, LATE))
+            tx.execute(worded(tx, LATE))
 
     def forgetful(passage: Passage[Any]) -> Response:
-        passage.tx.execute(words(passage.tx, ORDER))
+        passage.tx.execute(worded(passage.tx, ORDER))
         threads.append(Thread(target=write, args=(passage.tx,)))
         threads[-1].start()
         before.is_there.wait(30)
@@ -219,7 +201,7 @@ def test_a_thread_that_is_paused_before_the_driver_writes_into_no_other_transact
         return DONE
 
     def orderly(passage: Passage[Any]) -> Response:
-        passage.tx.execute(words(passage.tx, ORDER))
+        passage.tx.execute(worded(passage.tx, ORDER))
         return DONE
 
     # psycopg alone sees nothing of a thread that is not inside it: then it may be committed.

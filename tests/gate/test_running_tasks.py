@@ -9,8 +9,13 @@ from typing import Any
 import psycopg
 import psycopg_pool
 import pytest
-from sqlalchemy import create_engine, text
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
+    AsyncSession,
+    async_sessionmaker,
+    create_async_engine,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from mailonce.errors import ConfigError
@@ -35,10 +40,16 @@ class Order(Base):
     note: Mapped[str] = mapped_column(primary_key=True)
 
 
+def worded(tx: Any, statement: str) -> Any:
+    """Write a statement as a transaction of this kind takes it."""
+    is_sqlalchemy = isinstance(tx, AsyncSession | AsyncConnection | Session | Connection)
+    return text(statement) if is_sqlalchemy else statement
+
+
 async def use_slowly(tx: Any) -> None:
     """Write, wait in the database, and write again, as a task that was meant to be awaited."""
     for words in (ORDER, SLOW, ORDER):
-        await tx.execute(text(words) if isinstance(tx, AsyncSession) else words)
+        await tx.execute(worded(tx, words))
 
 
 async def flush_slowly(session: AsyncSession) -> None:
@@ -55,9 +66,25 @@ async def session_on_psycopg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
     return AsyncGate(store), engine.dispose
 
 
+async def async_connection_gate(place: Place, driver: str) -> tuple[AsyncGate[Any], Any]:
+    url = place.url.replace("postgresql://", f"postgresql+{driver}://")
+    engine = create_async_engine(url, pool_size=2, max_overflow=0)
+    return AsyncGate(AsyncSqlalchemyStore(engine)), engine.dispose
+
+
+async def connection_on_asyncpg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
+    return await async_connection_gate(place, "asyncpg")
+
+
+async def connection_on_psycopg_gate(place: Place) -> tuple[AsyncGate[Any], Any]:
+    return await async_connection_gate(place, "psycopg")
+
+
 @pytest.mark.parametrize(
     ("open_gate", "use"),
     [
+        (connection_on_asyncpg_gate, use_slowly),
+        (connection_on_psycopg_gate, use_slowly),
         (asyncpg_gate, use_slowly),
         (async_psycopg_gate, use_slowly),
         (async_session_gate, use_slowly),
@@ -98,7 +125,15 @@ async def test_a_task_that_still_runs_undoes_the_request_and_keeps_no_connection
 
 
 @pytest.mark.parametrize(
-    "open_gate", [asyncpg_gate, async_psycopg_gate, async_session_gate, session_on_psycopg_gate]
+    "open_gate",
+    [
+        asyncpg_gate,
+        async_psycopg_gate,
+        async_session_gate,
+        session_on_psycopg_gate,
+        connection_on_asyncpg_gate,
+        connection_on_psycopg_gate,
+    ],
 )
 @pytest.mark.parametrize("ends_with", [ValueError, asyncio.CancelledError])
 async def test_a_handler_that_fails_beside_its_task_fails_as_it_would_alone(
@@ -143,7 +178,13 @@ def session_gate(place: Place) -> tuple[Gate[Any], Any]:
     return Gate(store), engine.dispose
 
 
-@pytest.mark.parametrize("open_gate", [psycopg_gate, session_gate])
+def connection_gate(place: Place) -> tuple[Gate[Any], Any]:
+    url = place.url.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(url, pool_size=2, max_overflow=0)
+    return Gate(SqlalchemyStore(engine)), engine.dispose
+
+
+@pytest.mark.parametrize("open_gate", [psycopg_gate, session_gate, connection_gate])
 def test_a_thread_that_still_runs_undoes_the_request(postgres_place: Place, open_gate: Any) -> None:
     postgres_place.empty()
     gate, close = open_gate(postgres_place)
@@ -152,7 +193,7 @@ def test_a_thread_that_still_runs_undoes_the_request(postgres_place: Place, open
     def use(tx: Any) -> None:
         with suppress(Exception):
             for words in (ORDER, SLOW, ORDER):
-                tx.execute(text(words) if isinstance(tx, Session) else words)
+                tx.execute(worded(tx, words))
 
     def forgetful(passage: Passage[Any]) -> Response:
         threads.append(Thread(target=use, args=(passage.tx,)))

@@ -46,6 +46,25 @@ async def test_one_broken_connection_ends_the_whole_pool(postgres_place: Place) 
     await engine.dispose()
 
 
+async def test_a_transaction_that_was_left_open_in_the_pool_costs_one_request(
+    postgres_place: Place,
+) -> None:
+    postgres_place.empty()
+    engine = create_async_engine(str(engine_of(postgres_place).url), pool_size=1, max_overflow=0)
+    gate: AsyncGate[Any] = AsyncGate(AsyncSqlalchemyStore(engine))
+    async with engine.connect() as connection:
+        # The driver's own, of which SQLAlchemy knows nothing.
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await driver.execute("BEGIN")
+        await driver.execute(ORDER)
+
+    outcomes = [(await gate.run(ask("k"), order)).outcome for _ in range(3)]
+
+    assert outcomes == [Outcome.UNAVAILABLE, Outcome.FIRST, Outcome.REPLAYED]
+    assert (postgres_place.orders(), postgres_place.records()) == (1, 1)
+    await engine.dispose()
+
+
 async def test_an_engine_is_guarded_once_and_free_outside_of_handlers(
     postgres_place: Place,
 ) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Generic, TypeVar, overload
 
 from sqlalchemy import Connection, Dialect, Engine
@@ -39,11 +38,11 @@ from mailonce.gate.stores.sqlalchemy_guard import (
     guard_commits,
     present_guard,
 )
+from mailonce.gate.stores.sqlalchemy_lent import STUCK_S, drop, drop_if_used, is_used
 
 # What the app's code works with: a session where the store was given a sessionmaker, else a
 # connection.
 SyncHandle = TypeVar("SyncHandle", bound=Session | Connection)
-STUCK_S = 2.0
 T = TypeVar("T")
 S = TypeVar("S", bound=Session)
 A = TypeVar("A", bound=AsyncSession)
@@ -122,7 +121,7 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         """Run the last statement, and commit if it gave a row."""
         is_free = self._guard.inside.acquire(blocking=False)
         try:
-            if not is_free or _is_used(self._guard):
+            if not is_free or is_used(self._guard.lent):
                 self.rollback()
                 raise misuse(STILL_USED)
             return commit_if_row(self, last)
@@ -135,13 +134,13 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         guard = self._guard
         is_free = guard.inside.acquire(timeout=STUCK_S)
         guard.is_on, guard.is_ending = False, True
-        _drop_if_used(guard, is_free=is_free)
+        drop_if_used(guard.lent, is_free=is_free)
         try:
             if self._is_own:
                 _make_final(self.handle)
             self.handle.close()
         except (SQLAlchemyError, OSError):
-            _drop(guard)
+            drop(guard.lent)
         finally:
             guard.is_over, guard.lent = True, None
             if is_free:
@@ -262,48 +261,6 @@ def _check_loop(connection: Connection) -> None:
         return
     if driver._loop is not asyncio.get_running_loop():  # type: ignore[union-attr]  # noqa: SLF001
         raise misuse(OTHER_LOOP)
-
-
-def _drop(guard: CommitGuard) -> None:
-    """End the connection of a session that cannot be closed: it is broken, or a task is inside.
-
-    The pool would wait for it for ever, and its claim would hold the key.
-    """
-    if guard.lent is not None and guard.lent.is_valid:
-        guard.lent.invalidate()
-
-
-def _drop_if_used(guard: CommitGuard, *, is_free: bool) -> None:
-    """End a connection that a thread, stream or COPY is inside, given time to get out of it.
-
-    A ROLLBACK would wait for it, and what the thread sends next would begin a transaction in the
-    pool. Blocking psycopg has a lock of its own, which is held for what SQLAlchemy does not see.
-    """
-    if guard.lent is None or not guard.lent.is_valid:
-        return
-    inside = getattr(guard.lent.driver_connection, "lock", None)
-    if not is_free:
-        _drop(guard)
-    elif isinstance(inside, type(Lock())) and not inside.acquire(blocking=False):
-        is_left = inside.acquire(timeout=STUCK_S)
-        _drop(guard)
-        if is_left:
-            inside.release()
-    elif isinstance(inside, type(Lock())):
-        inside.release()
-
-
-def _is_used(guard: CommitGuard) -> bool:
-    """Say whether a statement of somebody else runs in the transaction, which is to be ended.
-
-    The gate would wait for that one statement, and commit before the next.
-    """
-    if guard.lent is None or not guard.lent.is_valid:
-        return False
-    # The lock of SQLAlchemy around drivers that await, and that of psycopg.
-    around = getattr(guard.lent.dbapi_connection, "_execute_mutex", None)
-    inside = getattr(guard.lent.driver_connection, "lock", None)
-    return (around is not None and around.locked()) or (inside is not None and inside.locked())
 
 
 def _make_final(handle: Session | Connection) -> None:

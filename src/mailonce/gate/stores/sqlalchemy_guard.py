@@ -31,6 +31,7 @@ from mailonce.gate.sql.commit_guard import (
     misuse,
     refuse_text,
 )
+from mailonce.gate.stores.sqlalchemy_lent import is_in_transaction
 
 MARK = "mailonce.gate"
 _GUARDED = "mailonce_guards_commits"
@@ -115,18 +116,11 @@ def _check_ended(connection: PoolProxiedConnection) -> None:
     A transaction that somebody else left in it makes a savepoint of the gate's: what is committed
     then would be answered as done, and undone with the connection.
     """
-    if not _is_in_transaction(connection):
+    if not is_in_transaction(connection):
         return
     connection.invalidate()
     log.error("%s", LEFT_OPEN)
     raise UnavailableError(f"the gate's store: {LEFT_OPEN}")
-
-
-def _is_in_transaction(connection: PoolProxiedConnection) -> bool:
-    """Say what the driver knows; asyncpg and SQLite tell it, psycopg refuses to begin by itself."""
-    driver: Any = connection.driver_connection
-    asks = getattr(driver, "is_in_transaction", None)
-    return bool(asks() if asks is not None else getattr(driver, "in_transaction", False))
 
 
 def _noted_rollback(rollback: Callable[..., None]) -> Any:
