@@ -157,9 +157,12 @@ def test_an_endpoint_that_asks_for_a_pause_gets_it_within_bounds() -> None:
     lane.pause(30, now_s=1.0)
     lane.pause(5, now_s=1.0)
     held = (lane.room(30.9), lane.wakes_at(1.0), lane.takes(1, 1.0))
+    stopped = (lane.is_stopped(30.9), lane.is_stopped(31.0))
+    stays = (lane.must_stay(30.9), lane.must_stay(31.0))
     lane.pause(10**9, now_s=1.0)
 
     assert held == (0, 31.0, False)
+    assert stopped == stays == (True, False)
     assert lane.paused_until_s == 3_601.0
 
 

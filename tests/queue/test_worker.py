@@ -186,6 +186,23 @@ async def test_retry_after_is_capped(works: Works) -> None:
     assert 3_500_000 < wait_ms <= 3_600_000
 
 
+async def test_a_slow_rate_outlasts_the_time_for_which_a_worker_has_the_route(
+    works: Works,
+) -> None:
+    await works.add_route("/slow", rate_per_s=0.5)
+    await works.start(hold_s=0.2, look_every_s=0.1)
+    await works.owe()
+    await works.until_ended()
+    # Nothing is due, for longer than a worker keeps it to itself.
+    await asyncio.sleep(1)
+
+    await works.owe()
+    await works.until_ended()
+
+    first, second = works.endpoint.at("/slow")
+    assert second.at_s - first.at_s >= 1.9
+
+
 async def test_a_gate_that_is_still_at_it_is_asked_again(works: Works) -> None:
     await works.add_route("/gate")
     works.endpoint.behaviours["/gate"] = in_turn(

@@ -462,6 +462,22 @@ async def test_a_provider_that_asks_for_a_pause_gets_it_for_all_its_mail(office:
     assert len(office.provider.calls) == 1
 
 
+async def test_a_pause_outlasts_the_mail_that_was_told_of_it(office: Office) -> None:
+    await office.add_sender(waits_s=())
+    office.provider.answers = lambda call: (
+        TryAgain(reason="429", retry_after_ms=3_600_000) if call == 1 else OK
+    )
+    office.start(hold_s=0.3, look_every_s=0.1)
+    await office.submit(make_request())
+    await office.until("refused")
+    # Nothing is due on this sender, for longer than a worker keeps it to itself.
+    await asyncio.sleep(1)
+    await office.submit(make_request("bob@example.com", key=given_key("k-2")))
+    await asyncio.sleep(0.5)
+
+    assert len(office.provider.calls) == 1
+
+
 async def test_a_sender_that_wants_no_mail_at_all_is_tried_one_mail_at_a_time(
     office: Office,
 ) -> None:

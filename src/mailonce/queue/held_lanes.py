@@ -135,7 +135,8 @@ class HeldLanes:
                 ]
                 await self._rescuer.give_up(work, closed, look.now_ms)
         for lane_id, lane in list(self._lanes.items()):
-            lane.owed, lane.is_behind = lane.running > 0, False
+            lane.owed = lane.running > 0 or lane.must_stay(now_s)
+            lane.is_behind = False
             if self._find(lane_id) is None:
                 self._forget(lane_id)
         oldest_ms = max((self._note_owed(look, now_s) for _, look in looks), default=0)
@@ -234,7 +235,7 @@ class HeldLanes:
             lane
             for lane in self._lanes.values()
             if lane.is_behind and lane.is_held(now_s) and not lane.is_leaving
-            and not lane.breaker.is_open
+            and not lane.is_stopped(now_s)
         ]  # fmt: skip
         # The busiest stays, the next busiest goes, and so on: both sides have about as much.
         behind.sort(key=lambda lane: -lane.recent)

@@ -154,6 +154,18 @@ class WorkLane:
         """Start nothing for so long: its endpoint said so."""
         self.paused_until_s = max(self.paused_until_s, now_s + min(seconds, PAUSE_S_MAX))
 
+    def is_stopped(self, now_s: float) -> bool:
+        """Say whether its endpoint is taken to be down, or wants a pause.
+
+        Another worker would know nothing of it, so what is due does not make the lane leave.
+        """
+        return self.breaker.is_open or now_s < self.paused_until_s
+
+    def must_stay(self, now_s: float) -> bool:
+        """Say whether a pause or the rate still holds work back: nobody else knows of either."""
+        is_limited = self.rule.rate_per_s is not None and self._refill(now_s) < self._burst
+        return is_limited or now_s < self.paused_until_s
+
     def next_turn(self, most: int) -> tuple[int, Kinds]:
         """Say how many of the `most` that may start are asked for, and of which kinds first.
 
