@@ -275,13 +275,12 @@ def test_a_secret_of_a_source_in_the_file_may_be_a_variable(
     assert (source.provider, source.secret) == ("sesmetric", "kept apart")
 
 
-@pytest.mark.parametrize("text", ["", '[sources.other]\nprovider = "postmark"\n', None])
+@pytest.mark.parametrize("text", ["", '[sources.other]\nprovider = "postmark"\n'])
 def test_a_variable_of_a_source_that_the_file_has_not_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if text is not None:
-        (tmp_path / "mailonce.toml").write_text(text)
+    (tmp_path / "mailonce.toml").write_text(text)
     monkeypatch.setenv("MAILONCE_SOURCES__PM__BASIC", "a:secret")
 
     with pytest.raises(ConfigError) as refused:
@@ -290,6 +289,21 @@ def test_a_variable_of_a_source_that_the_file_has_not_is_named(
     assert str(refused.value) == (
         "MAILONCE_SOURCES__PM__BASIC is set, but the settings file has no [sources.pm]; "
         "remove the variable and restart, or put it back"
+    )
+
+
+def test_a_variable_of_a_source_in_a_folder_without_a_file_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MAILONCE_SOURCES__PM__SECRET", "kept apart")
+
+    with pytest.raises(ConfigError) as refused:
+        read_settings()
+
+    assert str(refused.value) == (
+        "MAILONCE_SOURCES__PM__SECRET is set for [sources.pm] of a settings file, but there is no "
+        f"mailonce.toml in {tmp_path}; name the file with --config, or run in its folder"
     )
 
 

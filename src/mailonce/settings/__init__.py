@@ -38,7 +38,7 @@ from mailonce.settings.server import (
 from mailonce.settings.set_variables import SetVariable, names_over_file, set_variables
 from mailonce.settings.smtp import SmtpSettings
 from mailonce.settings.sources import SourceSettings
-from mailonce.settings.toml_file import TomlFile, find_file, read_toml
+from mailonce.settings.toml_file import DEFAULT_FILE, TomlFile, find_file, read_toml
 from mailonce.settings.variable_source import VariableSource
 from mailonce.settings.variables import TABLE, UnknownVariable, unknown_variables
 
@@ -358,6 +358,11 @@ def _of_lone_variable(error: ValidationError, file: Path | None) -> str | None:
     in_file = {} if file is None else read_toml(file)
     if variable is None or name in in_file.get(table, {}):
         return None
+    if file is None:
+        return (
+            f"{variable} is set for [{table}.{name}] of a settings file, but there is no "
+            f"{DEFAULT_FILE} in {Path.cwd()}; name the file with --config, or run in its folder"
+        )
     return (
         f"{variable} is set, but the settings file has no [{table}.{name}]; "
         "remove the variable and restart, or put it back"
