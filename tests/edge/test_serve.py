@@ -107,6 +107,25 @@ async def test_a_worker_asks_for_a_webhook_that_reaches_it_again(tmp_path: Path)
     assert "its `roles` have no door" in answers[0].json()["detail"]
 
 
+async def test_a_webhook_for_no_source_is_told_where_the_address_of_each_stands(
+    tmp_path: Path,
+) -> None:
+    service = await build_service(Settings(data_dir=tmp_path))
+    client = httpx.AsyncClient(
+        transport=httpx.ASGITransport(build_app(service)), base_url="http://x"
+    )
+
+    answer = await client.post("/in/pm", json={})
+
+    await service.database.close()
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == (
+        "there is no source 'pm' at this address; `mailonce source list` shows the URL of each, "
+        "which ends in its id in another workspace than the default one; "
+        "`mailonce source add` makes one"
+    )
+
+
 async def test_a_monitor_may_ask_with_head(tmp_path: Path) -> None:
     service = await build_service(Settings(data_dir=tmp_path))
     await service.start()

@@ -6,6 +6,7 @@ from mailonce.clock import Clock
 from mailonce.core.health.alarm import AlarmKind
 from mailonce.core.health.checkup import Finding
 from mailonce.core.record_origin import FILE
+from mailonce.core.signatures.refusal import NO_SOURCE
 from mailonce.store.configuration import sources, workspaces
 from mailonce.store.ledger import refusals
 from mailonce.store.ledger.refusals import RefusalCount
@@ -29,9 +30,11 @@ async def two_teams(ledger: Ledger) -> Ledger:
     return ledger
 
 
-async def refuse(ledger: Ledger, workspace: str, source: str, count: int) -> None:
+async def refuse(
+    ledger: Ledger, workspace: str, source: str, count: int, *, reason: str = "wrong password"
+) -> None:
     refusal = RefusalCount(
-        workspace=workspace, source=source, reason="wrong password", process=b"one", count=count,
+        workspace=workspace, source=source, reason=reason, process=b"one", count=count,
         minute=Clock().now_ms() // MINUTE_MS, body_bytes=2, headers=b"{}", sample=b"{}",
     )  # fmt: skip
     await ledger.database.write(lambda tx: refusals.add_all(tx, [refusal]))
@@ -86,6 +89,28 @@ async def test_who_has_a_key_of_one_workspace_is_given_commands_without_its_name
     page = await list_refusals(two_teams.database, "acme", PageQuery(10))
 
     assert f"`{SET}`" in page["data"][0]["advice"], "another key than the admin's may not name any"
+
+
+async def test_a_name_that_other_workspaces_have_leads_to_their_addresses(
+    ledger: Ledger,
+) -> None:
+    await ledger.add_workspace("acme")
+    await ledger.add_source(THEIRS)
+    await refuse(ledger, workspaces.DEFAULT, "(unknown) pm", 1, reason=NO_SOURCE)
+    address = "/in/src_theirs (workspace acme)"
+
+    found = by_check(await examine_sources(ledger.database, Clock(), (), VARIABLES))
+    admins, others = [
+        await list_refusals(ledger.database, workspaces.DEFAULT, PageQuery(10), is_admin=is_admin)
+        for is_admin in (True, False)
+    ]
+
+    advice = found["source (unknown) pm"].advice
+    assert address in advice
+    assert "`mailonce source list --workspace acme`" in advice
+    assert address in admins["data"][0]["advice"]
+    assert "acme" not in str(others["data"]), "who may act in one workspace sees no other"
+    assert "src_theirs" not in str(others["data"])
 
 
 async def test_an_alarm_names_the_workspace_of_its_source(two_teams: Ledger) -> None:

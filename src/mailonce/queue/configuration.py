@@ -144,7 +144,11 @@ class ConfigurationCache:
         if source is None and await self.refresh():
             source = self.snapshot.find_source(name)
         if source is None:
-            raise MissingError(f"there is no source {name[:80]!r}; add one with `mailonce source`")
+            raise MissingError(
+                f"there is no source {name[:80]!r} at this address; `mailonce source list` shows "
+                "the URL of each, which ends in its id in another workspace than the default one; "
+                "`mailonce source add` makes one"
+            )
         return source
 
     async def reload(self) -> None:

@@ -167,7 +167,7 @@ class Settings(_FileSettings):
         description="what becomes of sources, routes and senders that are taken out of the file; "
         "`keep` where servers of one database have different files",
     )
-    sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/{name}")
+    sources: dict[str, SourceSettings] = Field(default={}, description="POST /in/NAME")
     routes: dict[str, RouteSettings] = Field(default={}, description="where events go")
     senders: dict[str, SenderSettings] = Field(
         default={}, description="how mail goes out; the first is the default"

@@ -33,7 +33,7 @@ from mailonce.store.ledger.refusals import RefusalSum
 from mailonce.store.sends import pages as send_pages
 from mailonce.store.work import clock_step
 from mailonce.views.origins import Origins
-from mailonce.views.refusals import SourceVariables, advice_for, made_since
+from mailonce.views.refusals import SourceVariables, advice_by_name, advice_for, made_since
 
 # No more queries than that, however many domains there are.
 DOMAINS_MAX = 50
@@ -307,7 +307,8 @@ def _recent_refusal(
         name=name,
         reason=reason,
         count=refused.times,
-        advice=advice_for(
+        advice=advice_by_name(seen.origins, seen.names, refused.source, reason)
+        or advice_for(
             reason,
             source,
             is_in_file=id_ in seen.in_file,

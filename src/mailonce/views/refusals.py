@@ -1,6 +1,7 @@
 """Refusals as users see them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import orjson
 from typing_extensions import TypedDict
@@ -15,6 +16,7 @@ from mailonce.core.signatures.refusal import (
     PATH,
     UNKNOWN,
     advice_of,
+    advice_of_other_workspaces,
     code_of,
     is_final,
 )
@@ -80,27 +82,35 @@ async def list_refusals(
     )
     below = page.position(RefusalPosition, int, str, str, bytes)
 
-    def work(tx: Tx) -> tuple[Origins, frozenset[str], list[RefusalCount], str]:
+    def work(tx: Tx) -> _RefusalPage:
         known = origins.of_workspace(tx, workspace)
         id_ = _source_of(tx, workspace, known, source)
         rows = refusals.page(
             tx, workspace, source=id_, minutes=minutes, below=below, limit=page.limit + 1
         )
-        named = workspaces.names_of_others(tx).get(workspace, "") if is_admin else ""
-        return known, sources.ids_in_file(tx), rows, named
+        names = workspaces.names_of_others(tx) if is_admin else {}
+        elsewhere = origins.of_all(tx) if names else known
+        return _RefusalPage(rows, known, elsewhere, names, sources.ids_in_file(tx))
 
-    known, in_file, rows, named = await database.read(work)
+    listing = await database.read(work)
+    named = listing.names.get(workspace, "")
     return page.of(
-        rows,
-        lambda row: _refusal_json(
-            row,
-            known,
-            is_in_file=row.source in in_file,
-            variables=variables,
-            workspace=named,
-        ),
+        listing.rows,
+        lambda row: _refusal_json(row, listing, variables=variables, workspace=named),
         lambda last: (last.minute, last.source, last.reason, last.process),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _RefusalPage:
+    """A page of refusals, and what there is to name their sources."""
+
+    rows: list[RefusalCount]
+    origins: Origins
+    # The sources of all workspaces, and the names of these, where the reader may act in them.
+    elsewhere: Origins
+    names: Mapping[str, str]
+    in_file: frozenset[str]
 
 
 def _source_of(tx: Tx, workspace: str, known: Origins, source: str | None) -> str | None:
@@ -150,6 +160,24 @@ def made_since(origins: Origins, source: str, reason: str) -> Source | None:
     return next((one for one in origins.values() if _is_posted_to(one, name)), None)
 
 
+def advice_by_name(
+    origins: Origins, names: Mapping[str, str], source: str, reason: str
+) -> str | None:
+    """Give the advice where other workspaces have a source of the name that was posted to.
+
+    `names` are those of the workspaces that the reader may act in, by id; the others are left out.
+    """
+    if reason != NO_SOURCE:
+        return None
+    name = source.removeprefix(UNKNOWN).strip()
+    ids = {
+        names[one.workspace]: one.id
+        for one in origins.values()
+        if one.name == name and one.workspace in names
+    }
+    return advice_of_other_workspaces(ids) if ids else None
+
+
 def _is_posted_to(source: Source, name: str) -> bool:
     return name == source.id or (source.workspace == DEFAULT and name == source.name)
 
@@ -159,13 +187,9 @@ def _provider_of(source: Source | None) -> Provider | None:
 
 
 def _refusal_json(
-    row: RefusalCount,
-    known: Origins,
-    *,
-    is_in_file: bool,
-    variables: SourceVariables | None,
-    workspace: str,
+    row: RefusalCount, listing: _RefusalPage, *, variables: SourceVariables | None, workspace: str
 ) -> RefusalJson:
+    known = listing.origins
     now = made_since(known, row.source, row.reason)
     source, reason = (known.get(row.source), row.reason) if now is None else (now, NO_SOURCE_THEN)
     provider = _provider_of(source)
@@ -177,8 +201,13 @@ def _refusal_json(
         "reason": row.reason,
         "status": code_of(row.reason, codes),
         "retried": None if provider is None else not is_final(row.reason, provider),
-        "advice": advice_for(
-            reason, source, is_in_file=is_in_file, variables=variables, workspace=workspace
+        "advice": advice_by_name(listing.elsewhere, listing.names, row.source, reason)
+        or advice_for(
+            reason,
+            source,
+            is_in_file=row.source in listing.in_file,
+            variables=variables,
+            workspace=workspace,
         ),
         "minute": moment(row.minute * MINUTE_MS),
         "count": row.count,

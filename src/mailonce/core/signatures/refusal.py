@@ -49,6 +49,7 @@ _IN_FILE: Mapping[str, str] = {
     for name in _COMMANDS
 } | {"any_secret": "in [sources.NAME] of mailonce.toml, then `mailonce reload`"}
 _ANY_SECRET = ("secret", "public_key")
+_PLACES_MAX = 3
 # A command that acts in a workspace; what shows how a machine is, does not.
 _SOURCE_COMMAND = re.compile(r"`mailonce source [^`]+")
 # Where nobody knows which variables the server has.
@@ -172,6 +173,21 @@ def advice_of(
         return advice
     return (
         f"{advice}. {lost_by} does not send a refused webhook again; what it reported is lost here"
+    )
+
+
+def advice_of_other_workspaces(ids: Mapping[str, str]) -> str:
+    """Say where sources are whose name was posted to, given their ids by workspace.
+
+    A name in a URL is one of the default workspace, since every workspace may use it.
+    """
+    known = sorted(ids.items())
+    places = ", ".join(f"/in/{id_} (workspace {name})" for name, id_ in known[:_PLACES_MAX])
+    more = ", …" if known[_PLACES_MAX:] else ""
+    return (
+        f"a source of another workspace than the default one is posted to by its id: {places}"
+        f"{more}; correct the webhook's URL at the provider: `mailonce source list --workspace "
+        f"{known[0][0]}` shows it"
     )
 
 

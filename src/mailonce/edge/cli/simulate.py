@@ -227,7 +227,8 @@ def _hint(storm: _Storm, report: SimulationReport) -> str | None:
     if set(report.codes) == {NOT_FOUND}:
         return (
             "there is no such source; add the lines that the same command prints with --settings "
-            "to mailonce.toml, then run `mailonce reload`"
+            "to mailonce.toml, then run `mailonce reload`; a source of another workspace than the "
+            "default one is at the URL that `mailonce source list` shows"
         )
     if not report.codes[UNAUTHORIZED] or report.acknowledged == report.posts:
         return None

@@ -59,7 +59,12 @@ Option = Annotated[
 async def add(
     client: ApiSession,
     show: Show,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="POST /in/NAME")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="POST /in/NAME; in another workspace than the default one /in/ID"
+        ),
+    ],
     *,
     provider: Annotated[str, typer.Option(help="the mail service, e.g. sendgrid")],
     secret: Secret = None,

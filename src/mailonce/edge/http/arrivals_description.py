@@ -36,7 +36,7 @@ OPERATIONS: dict[str, Any] = {
                 "name": "source",
                 "in": "path",
                 "required": True,
-                "description": "The name of a source, or its id.",
+                "description": "The name of a source of the default workspace, or the id of any.",
                 "schema": {"type": "string"},
             }
         ],

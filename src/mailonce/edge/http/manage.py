@@ -80,7 +80,8 @@ async def list_sources(service: TheService, caller: Reader) -> dict[str, Any]:
 async def make_source(new: NewSource, service: TheService, caller: Writer) -> dict[str, Any]:
     """Then point the provider's webhook at its `url`: whole where `public_url` is set.
 
-    Where the source has a token, append it: `/in/NAME/TOKEN`.
+    Its path is `/in/NAME` in the default workspace, and `/in/ID` in another. Where the source has a
+    token, append it: `/in/NAME/TOKEN`.
     """
     return _shown(await service.manage.sources.make(caller, new.name, new), service.public_url)
 
