@@ -8,8 +8,8 @@ It is loaded into every run of pytest where mailonce is installed, so nothing is
 before a test asks for a fixture.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def mailonce_server() -> "Iterator[FixtureServer]":
+def mailonce_settings() -> "Mapping[str, Any]":
+    """Settings of the server that is started, as mailonce.toml has them: override it in conftest.
+
+    {"net": {"allow_hosts": ["localhost"]}} lets it call an application on this machine.
+    """
+    return {}
+
+
+@pytest.fixture(scope="session")
+def mailonce_server(mailonce_settings: "Mapping[str, Any]") -> "Iterator[FixtureServer]":
     """The server of MAILONCE_URL and MAILONCE_KEY; without them one is started for this run.
 
     Each process of pytest-xdist has one of its own, on free ports and in a temporary folder.
     """
     from mailonce.fixtures.server import fixture_server  # noqa: PLC0415 - see above
 
-    with fixture_server() as server:
+    with fixture_server(settings=mailonce_settings) as server:
         yield server
 
 

@@ -122,6 +122,39 @@ async def my_receiver():
     yield receiver
     await runner.cleanup()
 """
+# It mails a link to itself, and knows whose link was opened.
+READERS_APPLICATION = """
+import http.server
+import threading
+
+
+class Application(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.confirmed.append(self.path.partition("=")[2])
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def my_application():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Application) as server:
+        server.confirmed, server.url = [], f"http://localhost:{server.server_port}"
+
+        def sign_up(address, smtp):
+            with smtplib.SMTP(*smtp) as mail:
+                link = f"{server.url}/confirm?who={address}"
+                words = f"From: shop@example.com\\n\\nConfirm: {link}\\n"
+                mail.sendmail("shop@example.com", address, words)
+
+        server.sign_up = sign_up
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+"""
 
 
 def mail_a_code(server: Bash, address: str) -> None:
@@ -342,12 +375,15 @@ def test_tests_of_the_reader_pass(tmp_path: Path) -> None:
     blocks = {
         "test_page.py": "pytest.md | Mail in your tests | 1",
         "test_inboxes.py": "pytest.md | Mail in your tests | 2",
+        "test_redeem.py": "pytest.md | Settings of the server | 2",
         "test_sends.py": "pytest.md | An application that sends through mailonce | 1",
         "test_webhooks.py": "pytest.md | Webhooks of a simulated provider | 1",
         "test_fakes.py": "fakes.md | Fakes of providers' APIs | 1",
         "test_simulate.py": "simulate.md | In your own tests | 1",
     }
-    (tmp_path / "conftest.py").write_text(READERS_OWN + READERS_RECEIVER)
+    settings = find_block("pytest.md | Settings of the server | 1").text
+    parts = (READERS_OWN, READERS_RECEIVER, READERS_APPLICATION, settings)
+    (tmp_path / "conftest.py").write_text("".join(parts))
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     for file, name in blocks.items():
         imports = "from conftest import log_in, sign_up\n"
@@ -363,4 +399,4 @@ def test_tests_of_the_reader_pass(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert "7 passed" in done.stdout, done.stdout + done.stderr
+    assert "8 passed" in done.stdout, done.stdout + done.stderr
