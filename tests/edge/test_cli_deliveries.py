@@ -136,6 +136,7 @@ def test_a_route_of_the_file_makes_its_secret_once_and_keeps_one_that_is_given(
         (["redeliver", "dlv_00"], "dlv_"),
         (["redeliver", "--route", "none"], "no route 'none'"),
         (["redeliver", "--state", "lost"], "pending, in_progress, delivered, failed"),
+        (["reprocess", "--missing"], "--missing needs --route NAME"),
         (["reprocess", "--since", "tomorrow"], "2h, 30m, 3d, 10:00, today, yesterday"),
         (["reprocess", "--until", "24:00"], "is no time; write 2h, 30m, 3d, 10:00"),
         (["delivery", "show", "dlv_" + "0" * 64], "no delivery"),

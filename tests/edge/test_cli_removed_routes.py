@@ -186,6 +186,28 @@ def test_a_timeline_says_who_had_a_delivery_sent_again(desk: tuple[Shell, Endpoi
     assert all(row[0].startswith("20") for row in rows)
 
 
+def test_a_route_is_sent_what_it_never_had_and_nothing_twice(
+    desk: tuple[Shell, Endpoint],
+) -> None:
+    shell, endpoint = desk
+    add(shell, endpoint, "back")
+    event = shell.ok("events", "list", "--json").json["data"][0]
+    shell.ok("reprocess", event["id"], "--route", "back")
+
+    counted = shell.ok("reprocess", "--route", "back", "--missing", "--dry-run").out
+    sent = shell.ok("reprocess", "--route", "back", "--missing", "--yes").out
+    again = shell.ok("reprocess", "--route", "back", "--missing", "--yes").out
+    listed = shell.ok("reprocess", "--route", "back", "--missing", "--json").json
+
+    assert f"would reprocess {LETTERS - 1} events" in counted
+    assert f"queued {LETTERS - 1} of {LETTERS - 1} events" in sent
+    assert f"{LETTERS - 1} delivered" in sent
+    assert "nothing to reprocess: back had each of them" in again
+    assert listed["total"] == 0
+    assert len({one["event"] for one in deliveries(shell, "back")}) == LETTERS
+    assert len(endpoint.at("/back")) == LETTERS
+
+
 def test_a_reason_that_is_given_later_is_kept_or_refused(desk: tuple[Shell, Endpoint]) -> None:
     shell, _ = desk
     *_, open_, retried = letters(shell, "shut")

@@ -199,7 +199,9 @@ def test_everything_again_must_be_meant(shell: Shell) -> None:
     by_route = shell.run("reprocess", "--route", "crm")
 
     assert by_route.code == 2
-    assert "give ids, --type, --since or --until, or --all" in " ".join(by_route.err.split())
+    assert "give ids, --type, --missing, --since or --until, or --all" in " ".join(
+        by_route.err.split()
+    )
     for command in ("redeliver", "reprocess"):
         refused = shell.run(command)
 

@@ -1,7 +1,9 @@
 """Redeliver and reprocess: what is owed again, under which key, and how far a rerun got."""
 
+import asyncio
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -14,6 +16,7 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from mailonce.clock import Clock
+from mailonce.core.deliveries.delivery import key_of
 from mailonce.core.deliveries.rerun import Rerun, RerunFilter, RerunKind, RerunState
 from mailonce.core.events.event import EventType
 from mailonce.core.ids import public
@@ -22,11 +25,11 @@ from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import ClashError, MissingError, RefusedError
 from mailonce.pipeline.retry_dead_letter import retry
 from mailonce.queue.configuration import ConfigurationCache
-from mailonce.queue.rerun import ABANDONED_MS, SLICE_ROWS, Reruns
+from mailonce.queue.rerun import ABANDONED_MS, REPROCESS_ROWS, SLICE_ROWS, ReadArrivals, Reruns
 from mailonce.store.configuration import routes, sources
 from mailonce.store.dialects.contract import DAY_MS, Database
 from mailonce.store.ledger import dead_letters
-from mailonce.store.schema.tables import DEAD_LETTERS, DELIVERIES, RERUNS
+from mailonce.store.schema.tables import DEAD_LETTERS, DELIVERIES, EVENTS, RERUNS
 from mailonce.store.work import pages, reruns
 from mailonce.store.work import rows as work_rows
 from mailonce.telemetry import Metrics
@@ -35,6 +38,7 @@ from tests.factories import SEALER, Ledger, make_source, new_id
 
 REDELIVERY, REPROCESSING = RerunKind.REDELIVERY, RerunKind.REPROCESSING
 EVERYTHING = RerunFilter()
+MISSING = RerunFilter(route="rte_main", missing=True)
 FILL_ROWS = 20_000
 
 
@@ -48,12 +52,12 @@ class Bench:
         self.woken: list[str] = []
         self.reruns = self.another()
 
-    def another(self) -> Reruns:
+    def another(self, read: ReadArrivals | None = None) -> Reruns:
         return Reruns(
             self.database,
             Clock(),
             self.configuration,
-            arrivals_reader(self.database),
+            read or arrivals_reader(self.database),
             window_days=35,
             wake=self.woken.extend,
         )
@@ -468,6 +472,85 @@ async def test_a_reprocessing_of_named_events_and_of_a_time(bench: Bench) -> Non
         await bench.make(RerunFilter(ids=(new_id(now_ms),)), REPROCESSING)
 
 
+async def test_a_route_that_was_away_gets_what_it_never_had_and_nothing_twice(
+    bench: Bench,
+) -> None:
+    had = await bench.owe(3, state=State.DONE, done_ms=1)
+    before = await bench.rows()
+    await _owe_without_main(bench, 2)
+    anew = await bench.run(RerunFilter(ids=(bytes(before[had[0]].event),)), REPROCESSING)
+
+    counted = await bench.reruns.count("default", REPROCESSING, MISSING)
+    first = await bench.run(MISSING, REPROCESSING)
+    second = await bench.run(MISSING, REPROCESSING)
+
+    made = [row for row in await _of_main(bench) if row.reprocessing == first.id]
+    usual = {key_of(bytes(row.key).hex(), "rte_main") for row in await _events(bench)}
+    assert anew.done == 1
+    assert (counted.total, first.total, first.done) == (2, 2, 2)
+    assert {bytes(row.key) for row in made} < usual, "the key that it would have had at first"
+    assert all((row.state, row.lane) == (State.DUE, AttemptKind.REDELIVERY) for row in made)
+    assert (second.total, second.done) == (0, 0)
+    assert len(await _of_main(bench)) == 3 + 1 + 2
+    assert [(await bench.rows())[key] for key in had] == [before[key] for key in had]
+
+
+async def test_what_a_route_got_by_another_reprocessing_is_not_missing(bench: Bench) -> None:
+    await bench.ledger.add_route(id="rte_none", events=("opened",))
+    await _owe_without_main(bench, 2)
+    [one, _] = [bytes(row.id) for row in await _events(bench)]
+    await bench.run(RerunFilter(route="rte_main", ids=(one,)), REPROCESSING)
+
+    named = await bench.run(
+        replace(MISSING, ids=tuple(bytes(row.id) for row in await _events(bench))), REPROCESSING
+    )
+
+    assert (named.total, named.done) == (1, 1)
+    assert len(await _of_main(bench)) == 2
+    untaken = await bench.run(replace(MISSING, route="rte_none"), REPROCESSING)
+    assert untaken.done == 2, "it was looked at"
+    assert {row.route for row in (await bench.rows()).values()} == {"rte_main", "rte_other"}
+
+
+async def test_two_who_ask_for_the_missing_at_once_send_each_event_once(bench: Bench) -> None:
+    await _owe_without_main(bench, REPROCESS_ROWS + 50)
+    barrier, read = asyncio.Barrier(2), arrivals_reader(bench.database)
+
+    async def read_together(workspace: str, arrivals: Iterable[bytes]) -> Any:
+        """Both have looked for what is missing before one of them writes it."""
+        await barrier.wait()
+        return await read(workspace, arrivals)
+
+    both = [bench.another(read_together) for _ in range(2)]
+    asked = []
+    for process in both:
+        asked.append(await bench.make(MISSING, REPROCESSING))
+        await process.step()
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(process.step() for process in both))
+    halfway = [await bench.find(one) for one in asked]
+    # Both processes are gone, and another one goes on.
+    long_ago = (await bench.database.head()).now_ms - ABANDONED_MS - 1
+    await bench.database.write(
+        lambda tx: tx.execute(update(RERUNS).values(changed_ms=long_ago)) and None
+    )
+    finished = [await bench.finish(one) for one in halfway]
+
+    events = [bytes(row.event) for row in await _of_main(bench)]
+    assert [one.done for one in halfway] == [REPROCESS_ROWS] * 2, "both had read the same events"
+    assert {one.state for one in finished} == {RerunState.FINISHED}
+    assert len(events) == len(set(events)) == REPROCESS_ROWS + 50
+
+
+def test_a_rerun_that_was_stored_by_a_version_before_is_read() -> None:
+    asked = RerunFilter(route="rte_main", missing=True, ids=(b"1" * 16,))
+    before = orjson.loads(EVERYTHING.written())
+    del before["missing"]
+
+    assert RerunFilter.read(asked.written()) == asked
+    assert RerunFilter.read(orjson.dumps(before)) == EVERYTHING
+
+
 @pytest.mark.slow
 async def test_redelivering_many_takes_little_memory_and_tells_how_far_it_is(
     bench: Bench,
@@ -550,6 +633,27 @@ async def _redelivered(bench: Bench) -> dict[int, int]:
         for redeliveries, many in await bench.database.read(partial(_read_all, query=query)):
             counts[redeliveries] += many
     return dict(counts)
+
+
+async def _owe_without_main(bench: Bench, number: int) -> None:
+    """Record events of a time at which the main route was away, or not made."""
+    known = bench.ledger.routes.pop("rte_main", None)
+    await bench.ledger.add_route(id="rte_other")
+    await bench.owe(number)
+    if known is None:
+        await bench.ledger.add_route()
+    else:
+        bench.ledger.routes[known.id] = known
+    await bench.configuration.reload()
+
+
+async def _of_main(bench: Bench) -> list[Any]:
+    return [row for row in (await bench.rows()).values() if row.route == "rte_main"]
+
+
+async def _events(bench: Bench) -> list[Any]:
+    query = select(EVENTS.c.id, EVENTS.c.key).order_by(EVENTS.c.id)
+    return list(await bench.database.read(lambda tx: tx.execute(query).all()))
 
 
 async def _identities(bench: Bench) -> list[str]:

@@ -19,7 +19,7 @@ from mailonce.queue.rerun_scope import RerunScope, beginning, count, end_ms_of
 from mailonce.queue.unsendable import NamedDeliveries, leave_out_unsendable, why_not
 from mailonce.store.audit import name_object
 from mailonce.store.dialects.contract import DAY_MS, Database, Head, Priority, Tx
-from mailonce.store.ledger import dead_letters, events
+from mailonce.store.ledger import dead_letters
 from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.work import expiry, redelivery, reprocessing, reruns
@@ -252,7 +252,7 @@ class Reruns:
         day, id_ = slice_.day, slice_.id
         for event, read in await self._read_anew(rerun.workspace, slice_.events):
             done += 1
-            made = [] if read is None else _owed(routes, event, read, rerun.id, head.now_ms)
+            made = [] if read is None else _owed(routes, event, read, rerun, head.now_ms)
             rows += made
             size += sum(len(row.body) for row in made)
             if size > REPROCESS_BYTES_MAX and not rerun.filter.ids:
@@ -308,7 +308,7 @@ class Reruns:
 def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:
     filter_ = rerun.filter
     if filter_.ids:
-        rows = events.get_many(tx, rerun.workspace, filter_.ids)
+        rows, _ = reprocessing.get_named(tx, rerun.workspace, filter_)
         return LogSlice(sorted(rows.values(), key=lambda one: one.id), 0, b"")
     return reprocessing.next_slice(
         tx,
@@ -321,9 +321,13 @@ def _log_slice(tx: Tx, rerun: Rerun) -> LogSlice:
 
 
 def _owed(
-    routes: Sequence[Route], logged: LoggedEvent, read: Event, rerun_id: bytes, now_ms: int
+    routes: Sequence[Route], logged: LoggedEvent, read: Event, rerun: Rerun, now_ms: int
 ) -> list[NewDelivery]:
-    """Say which routes take an event as it is read today, and with which bodies."""
+    """Say which routes take an event as it is read today, and with which bodies.
+
+    What a route never had is no revision of anything: it has the key that it would have had at
+    first, which stands for one delivery however many ask for it.
+    """
     event = fitted(read)
     shown = shown_event(
         event,
@@ -334,7 +338,7 @@ def _owed(
         received_ms=logged.received_ms,
         conflict_with=logged.conflict_with,
     )
-    revision = public(RerunKind.REPROCESSING.prefix, rerun_id)
+    revision = None if rerun.filter.missing else public(rerun.kind.prefix, rerun.id)
     steps_max = steps_max_of(routes)
     made = (
         (route, body_for(route, logged.source, event, lambda: shown, steps_max=steps_max))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from mailonce.core.deliveries.rerun import RerunFilter, RerunKind
 from mailonce.errors import MissingError
 from mailonce.store.dialects.contract import DAY_MS, Database, Tx
-from mailonce.store.ledger import events
 from mailonce.store.work import pages, redelivery, reprocessing
 from mailonce.store.work.pages import DeliveryPosition
 from mailonce.store.work.redelivery import RedeliveryCount, RedeliveryRequest
@@ -76,8 +75,8 @@ async def _count_events(database: Database, scope: RerunScope) -> int:
 def _count_named(tx: Tx, scope: RerunScope) -> RedeliveryCount:
     ids = scope.where.ids
     if scope.kind is RerunKind.REPROCESSING:
-        known = len(events.get_many(tx, scope.workspace, ids))
-        counted = RedeliveryCount(known)
+        wanted, known = reprocessing.get_named(tx, scope.workspace, scope.where)
+        counted = RedeliveryCount(len(wanted))
     else:
         bounds = redelivery.by_keys(ids)
         known = len(pages.get_many(tx, scope.workspace, ids))

@@ -49,6 +49,8 @@ def rerun_json(rerun: Rerun) -> RerunJson:
     }
     if is_redelivery:
         shown["state"] = [state.public_name for state in query.states]
+    else:
+        shown["missing"] = query.missing
     return {
         "id": public(rerun.kind.prefix, rerun.id),
         "kind": rerun.kind.value,

@@ -43,6 +43,7 @@ class RerunFilter:
     """What to go through; times speak of the event's receipt, the end excluded.
 
     `ids` are keys of deliveries, or ids of events; where they are given nothing else counts.
+    `missing`: only events of which the route never had a delivery, also where `ids` are given.
     """
 
     route: str | None = None
@@ -51,6 +52,7 @@ class RerunFilter:
     until_ms: int | None = None
     states: tuple[State, ...] = FINISHED_STATES
     ids: tuple[bytes, ...] = ()
+    missing: bool = False
 
     def written(self) -> bytes:
         return orjson.dumps(
@@ -61,6 +63,7 @@ class RerunFilter:
                 "until_ms": self.until_ms,
                 "states": [int(state) for state in self.states],
                 "ids": [one.hex() for one in self.ids],
+                "missing": self.missing,
             }
         )
 
@@ -75,6 +78,8 @@ class RerunFilter:
             until_ms=fields["until_ms"],
             states=tuple(State(state) for state in fields["states"]),
             ids=tuple(bytes.fromhex(id_) for id_ in fields["ids"]),
+            # A version of before did not write it.
+            missing=fields.get("missing", False),
         )
 
 

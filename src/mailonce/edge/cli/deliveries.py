@@ -180,16 +180,26 @@ async def reprocess(
     until: UntilReceipt = None,
     type: OfType = None,  # noqa: A002
     route: RouteName = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="only events that the route of --route never had")
+    ] = False,
     dry_run: DryRun = False,
     all_: All = False,
     yes: Yes = False,
     detach: Detach = False,
 ) -> None:
     """Send events as they are read and mapped today, under new keys."""
+    if missing and route is None:
+        raise ConfigError("--missing needs --route NAME: the route that never had the events")
     ids = [await client.whole_id(one) for one in ids or []]
     # The route is whom they are sent to: it leaves no event out.
-    _check_choice("reprocess", ids, since, until, type, all_=all_ or dry_run, options="--type")
+    _check_choice(
+        "reprocess", ids, since, until, type, missing, all_=all_ or dry_run,
+        options="--type, --missing",
+    )  # fmt: skip
     body = _rerun_body(ids, since, until, type, route, dry_run=dry_run)
+    # A server of a version before refuses what it does not know.
+    body |= {"missing": True} if missing else {}
     await _begin(client, show, "reprocessings", body, "events", detach=detach, yes=yes)
 
 
@@ -288,7 +298,8 @@ async def _print_count(
         show.say(f"would {verb} {_many(counted['total'], of)}; nothing was changed")
         say_left_out(show, counted)
     else:
-        show.say(f"nothing to {verb}: no such {of}")
+        what = f"{body['route']} had each of them" if body.get("missing") else f"no such {of}"
+        show.say(f"nothing to {verb}: {what}")
     show.plain(await pending_words(client, body))
 
 

@@ -8,6 +8,7 @@ from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 
 from mailonce.core.access import Caller
+from mailonce.core.argument_error import ArgumentError
 from mailonce.core.deliveries.delivery import delivery_key_of
 from mailonce.core.deliveries.rerun import (
     FINISHED_STATES,
@@ -29,7 +30,7 @@ from mailonce.views.reruns import RerunJson, rerun_json
 router = APIRouter(prefix="/v1", tags=["deliveries"], dependencies=KNOWN_QUERY)
 
 
-class NewReprocessing(BaseModel):
+class _NewRerun(BaseModel):
     """What to go through; everything given must agree."""
 
     model_config = ConfigDict(extra="forbid")
@@ -42,7 +43,17 @@ class NewReprocessing(BaseModel):
     dry_run: bool = Field(default=False, description="only count")
 
 
-class NewRedelivery(NewReprocessing):
+class NewReprocessing(_NewRerun):
+    """What to read anew; everything given must agree."""
+
+    missing: bool = Field(
+        default=False,
+        description="only events of which `route` never had a delivery; of those that it takes, "
+        "each has the key that it would have had at first",
+    )
+
+
+class NewRedelivery(_NewRerun):
     """What to send again; everything given must agree."""
 
     state: str | list[str] | None = Field(
@@ -81,9 +92,14 @@ async def reprocess(
     """Events as today's code reads them, for the routes that take them today, under new keys.
 
     It is worked off behind the scenes: ask for it by its id. With `dry_run` it is only counted.
+    With `missing` a route gets what it never had, and nothing else, however often that is asked.
     """
+    if new.missing and new.route is None:
+        raise ArgumentError("`missing` needs `route`: name the route that never had the events")
     query = replace(
-        await _filter(service, caller, new), ids=tuple(private("evt", text) for text in new.ids)
+        await _filter(service, caller, new),
+        ids=tuple(private("evt", text) for text in new.ids),
+        missing=new.missing,
     )
     answer = await _begin(service, caller, RerunKind.REPROCESSING, query, new, response)
     del answer["mail_deleted"]
@@ -134,7 +150,7 @@ async def _begin(
     caller: Caller,
     kind: RerunKind,
     query: RerunFilter,
-    new: NewReprocessing,
+    new: _NewRerun,
     response: Response,
 ) -> dict[str, Any]:
     total, erased = await service.reruns.count(caller.workspace, kind, query)
@@ -146,7 +162,7 @@ async def _begin(
     return {**rerun_json(rerun), "mail_deleted": erased}
 
 
-async def _filter(service: Service, caller: Caller, new: NewReprocessing) -> RerunFilter:
+async def _filter(service: Service, caller: Caller, new: _NewRerun) -> RerunFilter:
     route = None if new.route is None else await service.manage.routes.find(caller, new.route)
     since_ms, until_ms = moment_of("since", new.since), moment_of("until", new.until)
     check_order(since_ms, until_ms)

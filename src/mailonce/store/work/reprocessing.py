@@ -9,10 +9,12 @@ from mailonce.core.deliveries.rerun import RerunFilter
 from mailonce.core.work.states import AttemptKind, State, WorkKey
 from mailonce.store.dialects.contract import DAY_MS
 from mailonce.store.dialects.upsert import insert_missing
+from mailonce.store.ledger import events
 from mailonce.store.ledger.events import LoggedEvent
 from mailonce.store.schema.tables import DELIVERIES, EVENTS
 
 _E = EVENTS.c
+_D = DELIVERIES.c
 _COLUMNS = [_E[name] for name in LoggedEvent.__struct_fields__]
 
 
@@ -52,12 +54,30 @@ def next_slice(
     last = tx.scalar(select(_E.id).where(*behind).order_by(_E.id).offset(rows - 1).limit(1))
     within = behind if last is None else (*behind, _E.id <= last)
     query = select(*_COLUMNS).where(*within, *_wanted(workspace, where)).order_by(_E.id)
-    events = [LoggedEvent(*row) for row in tx.execute(query)]
-    return LogSlice(events, day + 1, b"") if last is None else LogSlice(events, day, bytes(last))
+    rows_ = [LoggedEvent(*row) for row in tx.execute(query)]
+    return LogSlice(rows_, day + 1, b"") if last is None else LogSlice(rows_, day, bytes(last))
+
+
+def get_named(
+    tx: Connection, workspace: str, where: RerunFilter
+) -> tuple[dict[bytes, LoggedEvent], int]:
+    """Give the events of a filter that names them, and how many of the names are there."""
+    known = events.get_many(tx, workspace, where.ids)
+    if not where.missing or not known:
+        return known, len(known)
+    times = {event.received_ms for event in known.values()}
+    query = select(_D.event).where(
+        _D.made_ms.in_(times), _D.event.in_(known), _D.route == where.route
+    )
+    had = {bytes(one) for one in tx.scalars(query)}
+    return {id_: event for id_, event in known.items() if id_ not in had}, len(known)
 
 
 def owe(tx: Connection, rows: Iterable[NewDelivery], *, reprocessing: bytes, now_ms: int) -> None:
-    """Insert deliveries beside the existing ones, which keep their keys and bodies."""
+    """Insert deliveries beside the existing ones, which keep their keys and bodies.
+
+    One whose key stands already is left out: two who ask for what is missing make one.
+    """
     insert_missing(
         tx,
         DELIVERIES,
@@ -95,3 +115,7 @@ def _wanted(workspace: str, where: RerunFilter) -> Iterator[ColumnElement[bool]]
         yield _E.received_ms >= where.since_ms
     if where.until_ms is not None:
         yield _E.received_ms < where.until_ms
+    if where.missing:
+        # All deliveries of an event have the time of its receipt, by which they are found.
+        of_route = (_D.made_ms == _E.received_ms, _D.event == _E.id, _D.route == where.route)
+        yield ~select(_D.key).where(*of_route).exists()
