@@ -20,12 +20,14 @@ import orjson
 import pytest
 from standardwebhooks import Webhook
 
-from mailonce.edge.cli.board import Board
+from mailonce.edge.cli import forward
+from mailonce.edge.cli.board import Board, Lines
 from mailonce.edge.cli.forward import ForwardedEvent, Forwarder, forwarded_event_of
 from tests.commands import ADMIN_KEY, SOURCE, Shell
 from tests.servers import free_port, wait_for
 
 AS_ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
+NOON_S = 1_790_000_000.0
 SECRET = "whsec_" + "c2VjcmV0" * 5
 
 
@@ -249,6 +251,27 @@ def _other(now: list[str], before: list[str]) -> bool:
 
 def _line(terminal: Terminal, word: str) -> str:
     return next((line for line in terminal.shown().splitlines() if word in line), "")
+
+
+async def test_each_attempt_is_shown_with_its_own_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "WAITS_S", (0, 0))
+    event, times = _event(1), [NOON_S, NOON_S + 61, NOON_S + 122, NOON_S + 183]
+    now_s = iter(times).__next__
+    with receiving() as receiver:
+        receiver.answers = [500, 503, 200]
+        async with httpx.AsyncClient(trust_env=False) as http:
+            url = f"http://127.0.0.1:{receiver.port}"
+            forwarder = Forwarder(http, url, SECRET, Lines(json=False).change, now_s=now_s)
+            await forwarder.forward(event)
+            await forwarder.redeliver(event)
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == [
+        time.strftime("%H:%M:%S", time.localtime(one)) for one in times
+    ]
+    assert [line[-1] for line in lines] == ["1", "2", "3", "4"]
 
 
 async def test_an_application_that_does_not_run_is_to_be_started() -> None:

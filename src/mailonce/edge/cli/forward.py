@@ -30,6 +30,7 @@ class ForwardedEvent:
     route: str
     type: str
     recipient: str
+    # When the last attempt was made; before the first one, when it came.
     at: str
     attempts: int = 0
     redeliveries: int = 0
@@ -60,8 +61,12 @@ def forwarded_event_of(item: Any) -> ForwardedEvent:
         route=str(fields.get("route_id", "")),
         type=str(fields.get("type", "-")),
         recipient=str(fields.get("recipient") or "-"),
-        at=time.strftime("%H:%M:%S"),
+        at=_time_of_day(time.time()),
     )
+
+
+def _time_of_day(now_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(now_s))
 
 
 class Forwarder:
@@ -73,11 +78,14 @@ class Forwarder:
         url: str,
         secret: str,
         changed: Callable[[ForwardedEvent], None],
+        *,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         self._http = http
         self._url = url
         self._secrets = (RouteSecret(secret),)
         self._changed = changed
+        self._now_s = now_s
 
     async def forward(self, event: ForwardedEvent) -> None:
         """Post an event; try again a few times where nobody answers or something broke."""
@@ -98,7 +106,8 @@ class Forwarder:
 
     async def _post(self, event: ForwardedEvent) -> None:
         event.attempts += 1
-        now_ms = time.time_ns() // 1_000_000
+        now_s = self._now_s()
+        event.at = _time_of_day(now_s)
         headers = delivery_headers(
             event.key,
             event.body,
@@ -106,7 +115,7 @@ class Forwarder:
             route=event.route,
             attempt=event.attempts,
             redeliveries=event.redeliveries,
-            now_ms=now_ms,
+            now_ms=int(now_s * 1000),
         )
         began = time.monotonic()
         try:
