@@ -41,9 +41,11 @@ def build_mail(
     recorder: Recorder,
     master_keys: list[str],
     settings: Settings,
+    *,
+    metrics: Metrics,
 ) -> MailParts:
     """Build what takes mail, and what reads inboxes."""
-    refusals = MailRefusals(database, clock, process=clock.new_id())
+    refusals = MailRefusals(database, clock, metrics, process=clock.new_id())
     readers = InboxReaders(database, clock)
     kept = settings.inboxes
     purge = InboxPurge(

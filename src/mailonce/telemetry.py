@@ -32,6 +32,7 @@ BATCH_FAILED = "batch_failed"
 BATCH_SPLIT = "batch_split"
 ARRIVAL_REFUSED = "arrival_refused"
 UNKNOWN_SOURCE = "unknown_source"
+UNKNOWN_MAIL_DOMAIN = "unknown_mail_domain"
 ARRIVAL_DEAD = "arrival_dead"
 CONFLICT_KEPT = "conflict_kept"
 CONFIRMED = "subscription_confirmed"
@@ -140,6 +141,10 @@ class SmtpMetrics:
         self._bytes = counter("mailonce_smtp_mail_bytes", "Bytes of the mails that were accepted.")
         self._recipients = counter(
             "mailonce_smtp_recipients_refused", "Recipients that were refused.", ("reason",)
+        )
+        self.unknown_domains = counter(
+            "mailonce_smtp_unknown_domains",
+            "Recipients refused since their domain is none of ours.",
         )
         self._seconds = Histogram(
             "mailonce_smtp_store_seconds", "Time from the end of a mail to its reply.",

@@ -97,7 +97,7 @@ async def build_service(
     wakes.on_due, wakes.on_configuration = polls.wake, configuration.refresh_soon
     configuration.notify = wakes.tell_changed
     recorder = _recorder(database, clock, metrics, settings, configuration, wakes)
-    mail = build_mail(database, clock, recorder, master_keys, settings)
+    mail = build_mail(database, clock, recorder, master_keys, settings, metrics=metrics)
     key_ring = KeyRing(client, monotonic=clock.monotonic)
     alarms = Alarms(database, clock, metrics, configuration, recorder.record)
     receiving = _receiving(

@@ -50,8 +50,9 @@ class Post:
     def __init__(self, database: Database, recorder: Recorder | None = None) -> None:
         self.database = database
         self.clock = Clock()
-        self.recorder = recorder or Recorder(database, self.clock, Metrics(), Limits())
-        self.refusals = MailRefusals(database, self.clock, self.clock.new_id())
+        self.metrics = Metrics()
+        self.recorder = recorder or Recorder(database, self.clock, self.metrics, Limits())
+        self.refusals = MailRefusals(database, self.clock, self.metrics, self.clock.new_id())
         self.acceptance = MailAcceptance(database, self.clock, self.recorder, self.refusals)
 
     async def make(self, address: str, **changes: Any) -> Inbox:

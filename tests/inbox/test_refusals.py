@@ -3,9 +3,13 @@
 import asyncio
 
 from sqlalchemy import func, select
+from structlog.testing import capture_logs
 
-from mailonce.core.inboxes.inbox import FULL_OF_MAILS
+from mailonce.core.inboxes.inbox import FULL_OF_MAILS, UNKNOWN
+from mailonce.inbox.refusals import LOGGED_DOMAINS_MAX, MailRefusals
 from mailonce.store.schema.mail_tables import MAIL_REFUSALS
+from mailonce.telemetry import UNKNOWN_MAIL_DOMAIN
+from tests.clock import ManualClock
 from tests.inbox.conftest import Post
 
 
@@ -40,3 +44,40 @@ async def test_a_flush_that_is_cancelled_counts_nothing_twice(post: Post) -> Non
     await post.refusals.flush()
 
     assert await stored(post) == 1
+
+
+async def test_mail_for_a_domain_of_nobody_is_counted_and_logged_once_a_minute(
+    post: Post,
+) -> None:
+    await post.make("ann@in.test")
+    clock = ManualClock()
+    refused = MailRefusals(post.database, clock, post.metrics, clock.new_id())
+
+    with capture_logs() as lines:
+        for minutes in (0, 0, 1):
+            clock.advance(minutes * 60)
+            refused.add("ann@in.tset", UNKNOWN, peer="192.0.2.7")
+            await refused.flush()
+        refused.add("bob@in.tset", UNKNOWN)
+        refused.add("ann@in.tset", FULL_OF_MAILS)
+        refused.add("ann@in.test", UNKNOWN)
+        await refused.flush()
+
+    line = {"event": UNKNOWN_MAIL_DOMAIN, "domain": "in.tset", "log_level": "warning"}
+    assert lines == [line, line], "the address is no matter of the log"
+    shown = post.metrics.render(is_named=False).decode()
+    assert "mailonce_smtp_unknown_domains_total 4.0" in shown
+
+
+async def test_a_scanner_of_domains_does_not_fill_the_log(post: Post) -> None:
+    clock = ManualClock()
+    refused = MailRefusals(post.database, clock, post.metrics, clock.new_id())
+    for number in range(3 * LOGGED_DOMAINS_MAX):
+        refused.add(f"ann@in{number}.tset", UNKNOWN)
+
+    with capture_logs() as lines:
+        await refused.flush()
+
+    shown = post.metrics.render(is_named=False).decode()
+    assert len(lines) == LOGGED_DOMAINS_MAX
+    assert f"mailonce_smtp_unknown_domains_total {3 * LOGGED_DOMAINS_MAX:.1f}" in shown

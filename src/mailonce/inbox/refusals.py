@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mailonce.clock import Clock
 from mailonce.core.inboxes.inbox import Inbox, RecipientRefusal
@@ -12,19 +12,26 @@ from mailonce.inbox.read_queue import REST_S, ReadQueue
 from mailonce.store.dialects.contract import Database, Priority
 from mailonce.store.inboxes import refusals
 from mailonce.store.inboxes.refusals import MailRefusal, RefusalPlace, RefusedMail
+from mailonce.telemetry import UNKNOWN_MAIL_DOMAIN, Metrics, log
 
 KINDS_MAX = 2_000
 REFUSALS_MAX = 100
 ADDRESS_CHARS_MAX = 320
+MINUTE_MS = 60_000
+LOGGED_DOMAINS_MAX = 20
 
 
 class MailRefusals:
     """Counts what the door refuses: a flood costs one row for each address, reason and minute."""
 
-    def __init__(self, database: Database, clock: Clock, process: bytes) -> None:
+    def __init__(self, database: Database, clock: Clock, metrics: Metrics, process: bytes) -> None:
         self._database = database
         self._clock = clock
+        self._metrics = metrics
         self._process = process
+        # The domains of nobody's that were logged in a minute.
+        self._logged_minute = 0
+        self._logged: set[str] = set()
         self._counts: Counter[MailRefusal] = Counter()
         self._storing: asyncio.Task[None] | None = None
         # Most who ask have waited for mail in vain, and had none refused either.
@@ -44,7 +51,7 @@ class MailRefusals:
             domain="" if read is None else read.domain,
             reason=str(refusal.reason),
             code=refusal.code,
-            minute=self._clock.now_ms() // 60_000,
+            minute=self._clock.now_ms() // MINUTE_MS,
             process=self._process,
         )
         if kind in self._counts or len(self._counts) < KINDS_MAX:
@@ -81,7 +88,7 @@ class MailRefusals:
     async def _store(self) -> None:
         counts, self._counts = self._counts, Counter()
         try:
-            await self._database.write(
+            unknown = await self._database.write(
                 lambda tx: refusals.add_all(tx, counts), priority=Priority.MAINTENANCE
             )
         except BaseException:
@@ -89,3 +96,18 @@ class MailRefusals:
             raise
         finally:
             self._storing = None
+        self._tell(unknown)
+
+    def _tell(self, unknown: Mapping[str, int]) -> None:
+        """Count mail for domains that are nobody's, and log each of them once a minute.
+
+        Anybody can make up domains: of each minute the first few are named.
+        """
+        self._metrics.smtp.unknown_domains.inc(sum(unknown.values()))
+        minute = self._clock.now_ms() // MINUTE_MS
+        if minute != self._logged_minute:
+            self._logged_minute, self._logged = minute, set()
+        for domain in sorted(unknown):
+            if domain not in self._logged and len(self._logged) < LOGGED_DOMAINS_MAX:
+                self._logged.add(domain)
+                log.warning(UNKNOWN_MAIL_DOMAIN, domain=domain)

@@ -1,11 +1,12 @@
 """Mail that was refused, by the inbox or the domain that it was for."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from mailonce.core.inboxes.inbox import spellings_of
+from mailonce.core.inboxes.inbox import RefusalReason, spellings_of
 from mailonce.core.mail.address import read_address
 from mailonce.store.dialects.upsert import insert_or_add
 from mailonce.store.inboxes import domains, inboxes, messages
@@ -55,8 +56,12 @@ class RefusalPlace(NamedTuple):
     created_ms: int
 
 
-def add_all(tx: Connection, counts: Mapping[MailRefusal, int]) -> None:
-    """Store counters with those whom they concern; mail for a domain of nobody's is forgotten."""
+def add_all(tx: Connection, counts: Mapping[MailRefusal, int]) -> dict[str, int]:
+    """Store counters with those whom they concern.
+
+    Mail for a domain of nobody's is not stored: it gives how many unknown recipients each had.
+    """
+    unknown: Counter[str] = Counter()
     spellings = {one: _spellings(one.address) for one in counts}
     places = inboxes.lead(tx, {name for names in spellings.values() for name in names})
     owners = {
@@ -71,12 +76,15 @@ def add_all(tx: Connection, counts: Mapping[MailRefusal, int]) -> None:
         elif owner is not None:
             workspace, inbox = owner.workspace, ""
         else:
+            if one.domain and one.reason == RefusalReason.UNKNOWN:
+                unknown[one.domain] += count
             continue
         fields = one._asdict() | {"workspace": workspace, "inbox": inbox, "count": count}
         del fields["domain"]
         rows.append(fields)
     if rows:
         insert_or_add(tx, MAIL_REFUSALS, rows, add=("count",))
+    return dict(unknown)
 
 
 def _spellings(address: str) -> tuple[str, ...]:
