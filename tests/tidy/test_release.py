@@ -9,6 +9,7 @@ import mailonce
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 GITHUB = sorted(path for path in (ROOT / ".github").rglob("*") if path.is_file())
+CHANGELOG_COLUMNS_MAX = 160
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)]+)\)")
 
 
@@ -93,3 +94,9 @@ def test_upgrade_warnings_stand_on_top_of_their_version() -> None:
 
         assert warns == sorted(warns, reverse=True), version.splitlines()[0]
         assert "- Upgrade" not in version
+
+
+def test_a_line_of_the_changelog_fits_where_it_is_read() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+
+    assert [line[:60] for line in lines if len(line) > CHANGELOG_COLUMNS_MAX] == []
