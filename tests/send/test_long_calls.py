@@ -2,19 +2,28 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 from sqlalchemy import update
 
 from mailonce.core.sends import sender as sender_module
+from mailonce.core.sends.send_key import given_key
 from mailonce.core.sends.sender import Sender
-from mailonce.core.sends.sending import Accepted, Frozen, Sending, SendOutcome, SmtpRequest
+from mailonce.core.sends.sending import (
+    Accepted,
+    Frozen,
+    Sending,
+    SendOutcome,
+    SmtpRequest,
+    TryAgain,
+)
 from mailonce.net.dialer import Dialer
 from mailonce.net.smtp import SmtpClient
 from mailonce.send.step import MayBegin
 from mailonce.store.schema.send_tables import SENDS
 from mailonce.testing.fakes import FakeSmtpServer, SmtpAct
 from tests.core.sends.send_requests import make_request
-from tests.send.office import Office
+from tests.send.office import OK, Answer, Office
 
 QUICK = {"look_every_s": 0.05, "overdue_s": 0.2}
 
@@ -85,3 +94,37 @@ async def test_a_call_that_outlasts_its_own_bound_loses_its_lease(
 
     await office.until("unknown")
     assert len(office.provider.calls) == 1
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_a_row_that_somebody_holds_keeps_no_other_mail_waiting(
+    office: Office, database_url: str
+) -> None:
+    """SQLite has one writer: nobody else can hold a row."""
+    await office.add_sender(timeout_s=0.5)
+    answered: asyncio.Future[SendOutcome] = asyncio.get_running_loop().create_future()
+    # A second try is the worker's to find; a first one is leased as it is recorded.
+    answers: dict[int, Answer] = {1: answered, 2: TryAgain(reason="later")}
+    office.provider.answers = lambda call: answers.get(call, OK)
+    office.start(**QUICK)
+    await office.submit(make_request())
+    await office.until_true(lambda: office.provider.calls)
+    [row] = await office.rows()
+    person = await asyncpg.connect(database_url)
+    try:
+        async with person.transaction():
+            await person.execute("SELECT 1 FROM sends FOR UPDATE")
+            await office.until_true(lambda: _is_past(office, int(row["lease_ms"])))
+
+            await office.submit(make_request("bob@example.com", key=given_key("k-2")))
+
+            await office.until_true(lambda: len(office.provider.calls) == 3)
+    finally:
+        await person.close()
+    answered.set_result(OK)
+    await office.until("accepted")
+    assert len(office.provider.calls) == 3
+
+
+async def _is_past(office: Office, moment_ms: int) -> bool:
+    return (await office.database.head()).now_ms > moment_ms

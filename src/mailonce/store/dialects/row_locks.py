@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, Table, select, tuple_
+from sqlalchemy import Connection, Select, Table, select, tuple_
 
 
 def lock_rows(tx: Connection, table: Table, keys: Collection[tuple[Any, ...]]) -> None:
@@ -16,3 +16,11 @@ def lock_rows(tx: Connection, table: Table, keys: Collection[tuple[Any, ...]]) -
         columns = list(table.primary_key.columns)
         wanted = tuple_(*columns).in_(sorted(keys))
         tx.execute(select(columns[-1]).where(wanted).order_by(*columns).with_for_update())
+
+
+def free_rows(tx: Connection, query: Select[Any]) -> Select[Any]:
+    """Lock the rows that `query` finds, without those that another transaction holds.
+
+    On SQLite nobody else can hold one.
+    """
+    return query.with_for_update(skip_locked=True) if tx.dialect.name == "postgresql" else query

@@ -18,6 +18,7 @@ from sqlalchemy import (
 from mailonce.core.work.job import LEASE_LOST, End, LeasedJob, LostLease
 from mailonce.core.work.lifecycle import MOVES, Act, Move, end_of_lease
 from mailonce.core.work.states import AttemptKind, State
+from mailonce.store.dialects.row_locks import free_rows
 from mailonce.store.dialects.upsert import insert_missing
 from mailonce.store.schema.work_table import DELIVERY_TABLE, WorkTable
 
@@ -110,7 +111,11 @@ def rescue(
         lost = lost.where(or_(is_other, holder.not_in(alive)))
     else:
         lost = lost.where(row_.lease_ms <= now_ms)
-    leases = tx.execute(lost.order_by(row_.lease_ms).limit(most)).mappings().all()
+    lost = lost.order_by(row_.lease_ms).limit(most)
+    if of is None and alive is None:
+        # A row that somebody holds has time until the next look; all other work has not.
+        lost = free_rows(tx, lost)
+    leases = tx.execute(lost).mappings().all()
     times = _times_lost(tx, table, [row["key"] for row in leases])
     rescued: list[LostLease] = []
     tried: list[dict[str, object]] = []

@@ -119,11 +119,19 @@ FROM unnest($1::bytea[], $2::bigint[]) AS r (key, token)
 
 
 def renew_sql(table: WorkTable) -> str:
-    """Make leases last longer, but for those that ran out: others may have the work by now."""
+    """Make leases last longer, but for those that ran out: others may have the work by now.
+
+    A row that somebody holds is skipped, since the worker's loop waits for this statement.
+    """
     return f"""
-UPDATE {table.name} AS d SET lease_ms = {NOW_MS} + r.lease_ms
-FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS r (key, token, lease_ms)
-{FENCE} AND d.lease_ms + 0 > {NOW_MS} RETURNING d.key
+WITH mine AS MATERIALIZED (
+    SELECT d.key, r.lease_ms
+    FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS r (key, token, lease_ms)
+    JOIN {table.name} AS d ON d.key = r.key
+    {FENCE} AND d.lease_ms + 0 > {NOW_MS} FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE {table.name} AS d SET lease_ms = {NOW_MS} + m.lease_ms
+FROM mine AS m WHERE d.key = m.key RETURNING d.key
 """  # noqa: S608
 
 
@@ -179,8 +187,8 @@ class PostgresLeases:
         return [LeasedJob._make(row) for row in rows]
 
     async def renew(self, renewals: Sequence[LeaseRenewal]) -> set[WorkKey]:
-        """Renew leases in one statement, in the order of their keys."""
-        columns = [list(column) for column in zip(*sorted(renewals), strict=True)]
+        """Renew leases in one statement."""
+        columns = [list(column) for column in zip(*renewals, strict=True)]
         rows = await self._run_often(lambda c: c.fetch(self._renew, *columns))
         return {WorkKey(row[0]) for row in rows}
 
