@@ -15,11 +15,12 @@ from mailonce.core.work.breaker import BreakerRule
 from mailonce.core.work.job import LEASE_LOST, AttemptOutcome, LeasedJob, LeaseRequest
 from mailonce.core.work.states import AttemptKind, State
 from mailonce.errors import UnavailableError
+from mailonce.queue import held_lanes
 from mailonce.queue.deliveries import Runner
 from mailonce.store.configuration import routes
 from mailonce.store.schema.tables import DELIVERIES
 from mailonce.store.work import rows as work_rows
-from tests.endpoint import answers, hangs, in_turn
+from tests.endpoint import Request, answers, hangs, in_turn
 from tests.factories import make_source
 from tests.queue.conftest import Works
 from tests.stopwatch import Stopwatch
@@ -320,6 +321,33 @@ async def test_an_endpoint_that_hangs_does_not_delay_another(works: Works) -> No
 
     assert watch.seconds < 3
     assert works.endpoint.most["/hangs"] == 32
+
+
+async def test_a_lane_that_should_leave_does_not_stand_still_for_an_endpoint_that_hangs(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker has none, and gets one of those that are behind once nothing runs on it."""
+    monkeypatch.setattr(held_lanes, "LEAVE_S", 0.5)
+    paths = ("/a", "/b")
+    for path in paths:
+        await works.add_route(path, timeout_s=100.0, concurrency=2)
+    hanging: set[str] = set()
+
+    async def first_hangs(request: Request, writer: asyncio.StreamWriter) -> None:
+        is_first = request.path not in hanging
+        hanging.add(request.path)
+        await (hangs if is_first else answers(200, after_s=0.2))(request, writer)
+
+    works.endpoint.behaviours = dict.fromkeys(paths, first_hangs)
+    first = await works.start(lease_s=200, hold_s=2, drain_s=0.1)
+    await works.owe(20)
+    await works.until(lambda: all(first.holds(f"rte_{path[1:]}") for path in paths))
+    await works.start(lease_s=200, hold_s=2, drain_s=0.1)
+
+    async def all_but_those_that_hang() -> bool:
+        return (await works.states()).count(State.DONE) == 38
+
+    await works.until(all_but_those_that_hang, seconds=40)
 
 
 async def test_concurrency_and_rate_of_a_route_hold(works: Works) -> None:

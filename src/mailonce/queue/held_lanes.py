@@ -18,6 +18,8 @@ from mailonce.telemetry import OutgoingMetrics
 BEHIND_MS = 500
 # For how long a lane that was given away is left to others, and for how long it is then kept.
 GIVEN_S, KEPT_S = 2.0, 30.0
+# How long a lane that is to leave starts nothing, until what is under way on it has ended.
+LEAVE_S = 3.0
 
 
 class HeldLanes:
@@ -241,15 +243,19 @@ class HeldLanes:
         behind.sort(key=lambda lane: -lane.recent)
         movable = [lane for lane in behind[1::2] + behind[0::2] if lane.kept_until_s <= now_s]
         for lane in movable[: surplus(len(behind), others)]:
-            lane.is_leaving = True
+            lane.leave(now_s, within_s=LEAVE_S)
         for lane in self._lanes.values():
             lane.recent //= 2
 
     async def _give_away(self, now_s: float) -> None:
         """Give back lanes that should leave and have nothing under way any more.
 
-        So a lane's concurrency and rate are never those of two processes at once.
+        So a lane's concurrency and rate are never those of two processes at once. One whose call
+        lasts longer, as a mail server's may for minutes, stays: its other work must not wait.
         """
+        for lane in self._lanes.values():
+            if lane.is_leaving and lane.running and now_s >= lane.leave_until_s:
+                lane.stay(now_s, kept_s=KEPT_S)
         leaving = [lane for lane in self._lanes.values() if lane.is_leaving and not lane.running]
         if not leaving:
             return

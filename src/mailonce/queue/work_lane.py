@@ -58,6 +58,8 @@ class WorkLane:
     given_until_s: float = 0.0
     kept_until_s: float = 0.0
     is_leaving: bool = False
+    # It waits so long for what is under way before it leaves, and starts nothing meanwhile.
+    leave_until_s: float = 0.0
     owed: bool = False
     # What is due waits longer than it should.
     is_behind: bool = False
@@ -143,6 +145,15 @@ class WorkLane:
         if rate is not None and self.tokens < 1:
             return self.tokens_s + (1 - self.tokens) / rate
         return self.ask_s if self.running < self.rule.concurrency else None
+
+    def leave(self, now_s: float, *, within_s: float) -> None:
+        """Start nothing more, so that another worker can have the lane soon."""
+        self.is_leaving, self.leave_until_s = True, now_s + within_s
+
+    def stay(self, now_s: float, *, kept_s: float) -> None:
+        """Go on with a lane that cannot leave in time: a call on it lasts too long."""
+        self.is_leaving = False
+        self.kept_until_s = now_s + kept_s
 
     def left(self, now_s: float, *, given_s: float, kept_s: float) -> None:
         """Note that the lane was given back for another worker to take."""
