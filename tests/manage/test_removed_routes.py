@@ -1,6 +1,7 @@
 """A route that was removed: it is put back under its name, and what was left of it is sent."""
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from mailonce.core.access import Caller, Scope
+from mailonce.core.deliveries.rerun import RerunFilter
 from mailonce.core.deliveries.route import Route, RouteKind
 from mailonce.core.query import DeadLetterFilter
 from mailonce.core.work.states import AttemptKind, State
@@ -21,6 +23,7 @@ from mailonce.store import audit
 from mailonce.store.audit import ACTING
 from mailonce.store.configuration import routes
 from mailonce.store.configuration.removed_routes import REMOVAL
+from mailonce.store.dialects.contract import Tx
 from mailonce.store.ledger import dead_letters
 from mailonce.store.ledger.dead_letters import DeadLetter
 from mailonce.store.schema.tables import DELIVERIES
@@ -111,6 +114,34 @@ async def test_a_name_that_begins_as_another_is_another_route(service: Service) 
 
     assert await make(service, "crm") != longer
     assert await make(service, "crm (rte_x)") == longer
+
+
+async def test_names_that_differ_in_case_are_two_routes(service: Service) -> None:
+    upper = await make(service, "CRM")
+    await remove(service, "CRM")
+
+    lower = await make(service, "crm")
+
+    assert lower != upper
+    assert re.fullmatch("rte_[0-9a-f]{32}", lower)
+    with pytest.raises(MissingError) as unknown:
+        await service.manage.routes.find(ANN, "Crm")
+    assert "removed" not in str(unknown.value)
+    assert await make(service, "CRM") == upper
+
+
+async def test_a_route_that_is_removed_while_its_name_is_given_again_is_that_route(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await make(service)
+
+    async def removed_in_between(work: Callable[[Tx], Any], **named: Any) -> Any:
+        monkeypatch.undo()
+        await remove(service)
+        return await service.database.write(work, **named)
+
+    monkeypatch.setattr(service.database, "write", removed_in_between)
+    assert await make(service) == first
 
 
 async def test_two_who_put_a_route_back_at_once_make_one(service: Service) -> None:
@@ -205,6 +236,25 @@ async def test_a_letter_is_retried_by_the_databases_word_on_its_route(service: S
     await service.database.write(put)
     assert await service.reruns.retry(letter)
     assert await _letters(service) == [], "it is closed"
+
+
+async def test_a_delivery_is_sent_again_by_the_databases_word_on_its_route(
+    service: Service,
+) -> None:
+    """Another process may have put the route back a moment ago."""
+    route = await make(service)
+    await owe(service, 1)
+    [row] = await service.database.read(lambda tx: tx.execute(select(DELIVERIES)).all())
+    await remove(service)
+    await service.configuration.reload()
+    put = service.manage.routes.prepare(
+        Route(id=route, workspace="default", name="crm", url=CRM.url), origin="api"
+    )
+    await service.database.write(put)
+
+    named = await service.reruns.leave_out_unsendable("default", RerunFilter(ids=(row.key,)))
+
+    assert (named.filter_.ids, named.route_removed) == ((row.key,), 0)
 
 
 async def test_many_that_were_pending_are_given_up_bit_by_bit(

@@ -97,11 +97,7 @@ class Routes:
         of it, such as its dead letters, can be sent to it under the same keys.
         """
         name_object(name)
-        id_ = await self.parts.database.read(
-            lambda tx: removed_routes.free_id(tx, caller.workspace, name)
-        )
-        if id_ is None or id_ == handler_id(caller.workspace, name):
-            id_ = public("rte", self.parts.clock.new_id())
+        id_ = public("rte", self.parts.clock.new_id())
         route = route_of(name, settings, workspace=caller.workspace, id_=id_)
         return await self.parts.put(
             self.prepare(route, origin=API, signing=settings.signing, must_be_new=True)
@@ -150,7 +146,7 @@ class Routes:
 
     def prepare(
         self,
-        route: Route,
+        given: Route,
         *,
         origin: str,
         signing: Signing = Signing.HMAC,
@@ -161,10 +157,11 @@ class Routes:
         """Check a route, and give what puts it; that also says whether it changed anything.
 
         `allow_hosts` are those that will be allowed when it is put; default: those that are now.
+        `must_be_new`: where one of its name was removed, it gets the id of that one.
         Raises: as `put` does, here or when it runs.
         """
         check_webhook(
-            route,
+            given,
             window_days=self.parts.window_days,
             check_url=lambda url: self.parts.client.check(url, allow_hosts),
         )
@@ -173,6 +170,7 @@ class Routes:
 
         def work(tx: Tx) -> tuple[PutRoute, bool]:
             locks.take(tx, locks.CONFIGURATION)
+            route = _put_back(tx, given) if must_be_new else given
             known = routes.get(tx, route.id, self.parts.sealer)
             if known is not None and must_be_new:
                 raise taken_name("route", route.name)
@@ -276,6 +274,14 @@ def check_webhook(route: Route, *, window_days: int, check_url: Callable[[str], 
 def missing_source(route: Route, id_or_name: str) -> ConfigError:
     """Say that a route takes from a source which is not there."""
     return ConfigError(f"route {route.name!r}: there is no source {id_or_name[:80]!r}; add it")
+
+
+def _put_back(tx: Tx, route: Route) -> Route:
+    """Give a new route the id of the one of its name that was removed, if there was one."""
+    id_ = removed_routes.free_id(tx, route.workspace, route.name)
+    if id_ is None or id_ == handler_id(route.workspace, route.name):
+        return route
+    return replace(route, id=id_)
 
 
 def _check_place(tx: Tx, route: Route, known: Route | None, *, must_exist: bool) -> None:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
-from sqlalchemy import Connection, insert, or_, select, text
+from sqlalchemy import Connection, func, insert, or_, select, text
 
 from mailonce.store.filters import equal
 from mailonce.store.schema.tables import AUDIT
@@ -88,7 +88,8 @@ def objects_of(tx: Connection, workspace: str, operation: str, beginning: str) -
     """List on what an operation was done where that begins so, the newest first."""
     query = select(AUDIT.c.object).where(
         *equal(AUDIT, workspace=workspace, operation=operation),
-        AUDIT.c.object.startswith(beginning, autoescape=True),
+        # LIKE would take capitals for small letters on SQLite.
+        func.substr(AUDIT.c.object, 1, len(beginning)) == beginning,
     )
     return list(tx.scalars(query.order_by(AUDIT.c.id.desc()).limit(OBJECTS_MAX)))
 
