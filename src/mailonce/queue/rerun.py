@@ -82,6 +82,8 @@ class Reruns:
 
         Raises: RefusedError where none is left.
         """
+        # Another process may have put a route back a moment ago.
+        await self._configuration.refresh()
         known = self._configuration.snapshot.routing.routes.get(workspace, ())
         return await leave_out_unsendable(self._database, workspace, filter_, known)
 
