@@ -36,6 +36,8 @@ _DEFAULT_PORTS = {"https": 443, "http": 80}
 _ABSOLUTE = re.compile(
     r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)", re.IGNORECASE
 )
+# Browsers leave these out wherever they stand in an address.
+_LEFT_OUT = dict.fromkeys(map(ord, "\t\r\n"))
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _ENCODED_PATH = re.compile(r"%2f|%5c|%25", re.IGNORECASE)
 _INNER_ADDRESS = re.compile(r"https?:(?:/|%2f)|(?<=.)//", re.IGNORECASE)
@@ -185,7 +187,7 @@ def _targets(address: WebAddress) -> Iterator[str]:
         values.append(address.path[inner.start() :])
     for value in values:
         for form in _forms(value):
-            if match := _ABSOLUTE.match(form):
+            if match := _ABSOLUTE.match(form.translate(_LEFT_OUT)):
                 yield match[1].rpartition("@")[2].partition(":")[0].lower().removesuffix(".")
 
 
