@@ -63,3 +63,21 @@ def test_probes_may_have_parameters_of_their_own(shared: Server) -> None:
     answers = {path: shared.api(path, params={"now": "1"}).status_code for path in probes}
 
     assert set(answers.values()) == {200}, answers
+
+
+def test_a_parameter_that_is_given_twice_is_refused(shared: Server) -> None:
+    """One of the two would be ignored: a list would lack what was asked for."""
+    lifted = "/v1/suppressions/ann@example.net?cause=hard&cause=complaint"
+    places = {
+        ("GET", "/v1/events?type=bounced&type=complained"): "type",
+        ("GET", "/v1/deliveries?limit=5&state=failed&state=pending"): "state",
+        ("DELETE", lifted): "cause",
+    }
+
+    answers = {place: shared.api(place[1], method=place[0]) for place in places}
+
+    shown = {place: (one.status_code, one.json().get("detail")) for place, one in answers.items()}
+    assert shown == {
+        place: (400, f"`{name}` is there 2 times; give it once, and ask again for each other value")
+        for place, name in places.items()
+    }

@@ -62,6 +62,8 @@ async def read_page(
 async def refuse_unknown(request: Request) -> None:
     """Refuse query parameters that a path does not have: a misspelt filter would show too much.
 
+    So would one of two values for the same parameter, of which only the last is read.
+
     Raises: ArgumentError which names the parameters that there are.
     """
     if not request.query_params:
@@ -72,6 +74,11 @@ async def refuse_unknown(request: Request) -> None:
         if name not in known:
             has = ", ".join(f"`{one}`" for one in sorted(known)) or "none"
             raise ArgumentError(f"there is no parameter {name[:40]!r} here; this path has {has}")
+        times = len(request.query_params.getlist(name))
+        if times > 1:
+            raise ArgumentError(
+                f"`{name}` is there {times} times; give it once, and ask again for each other value"
+            )
 
 
 async def refuse_reversed(request: Request) -> None:
