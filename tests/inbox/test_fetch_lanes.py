@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, update
 from mailonce.core.access import Caller, Scope
 from mailonce.core.inboxes.inbox import Inbox
 from mailonce.core.inboxes.mail_items import FETCH_LANES, LANES, lane_of
-from mailonce.core.work.states import State
+from mailonce.core.work.states import AttemptKind, State
 from mailonce.inbox import digest_mail, fetch_mail
 from mailonce.store.database import open_database
 from mailonce.store.migrations.versions import m0022_fetch_lanes
@@ -105,6 +105,35 @@ async def test_a_source_that_answers_500_stops_no_other_one_of_its_lane(desk: Fe
     assert {one["digester"] for one in await desk.of_source("resend")} == {row["digester"]}
     assert desk.service.worker is not None
     assert desk.service.worker.endpoints_down() == {}
+
+
+async def test_retries_at_a_source_that_hangs_leave_a_place_for_another_one_of_its_lane(
+    desk: FetchDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_mail, "MAIL_TIMEOUT_S", 0.2)
+    desk.apis.faults[RESEND] = 0
+    inbox, other = [await desk.post.make(name) for name in ("ann@in.test", "other@in.test")]
+    for number in range(6):
+        await desk.announce("resend", f"n{number}", inbox.address)
+
+    async def are_tried() -> bool:
+        rows = await desk.of_source("resend")
+        return {row["lane"] for row in rows} == {AttemptKind.RETRY}
+
+    await desk.until(are_tried)
+    monkeypatch.setattr(fetch_mail, "TIMEOUT_S", 600)
+    monkeypatch.setattr(fetch_mail, "MAIL_TIMEOUT_S", 600)
+
+    async def are_all_leased() -> bool:
+        rows = await desk.of_source("resend")
+        return [row["state"] for row in rows].count(State.LEASED) >= 3
+
+    await desk.until(are_all_leased)
+    await desk.announce("mailgun1", "of-the-same-lane", other.address)
+    await desk.until_read(other.id)
+
+    [row] = await desk.of_source("mailgun1")
+    assert {one["digester"] for one in await desk.of_source("resend")} == {row["digester"]}
 
 
 async def test_what_takes_too_long_in_all_is_tried_again(

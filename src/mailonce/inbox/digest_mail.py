@@ -128,9 +128,13 @@ class Digests:
         self.leases = database.leases(DIGEST_TABLE)
 
     def find(self, lane: str) -> LaneSettings | None:
-        """Find a lane; none has one endpoint, and a fetch that fails waits by itself."""
+        """Find a lane; none has one endpoint, and a fetch that fails waits by itself.
+
+        Retries at a source that hangs leave one place to new mail of another one of their lane.
+        """
         is_known = lane in LANES or lane in FETCH_LANES
-        return LaneSettings("", RULE, has_breaker=False) if is_known else None
+        rule = dataclasses.replace(RULE, reserved=int(lane in FETCH_LANES))
+        return LaneSettings("", rule, has_breaker=False) if is_known else None
 
     def then(self, changed: Callable[[], None]) -> None:
         """Call nobody: the lanes of mail never change."""
@@ -373,10 +377,7 @@ def _inbound(
     mail: MailToRead, shown: Mapping[str, Any], reading: MailDigest, links: FileLinks
 ) -> Event:
     attachments = [
-        {
-            **file,
-            "url": links.url(mail.workspace, shown["id"], file["id"], now_ms=mail.made_ms),
-        }
+        {**file, "url": links.url(mail.workspace, shown["id"], file["id"], now_ms=mail.made_ms)}
         for file in shown["attachments"]
     ]
     files = zip(attachments, reading.attachments, strict=True)
