@@ -26,6 +26,8 @@ from mailonce.views.inboxes import refused_json
 SAME_MESSAGE_ID_MAX = 20
 # A database counts no further.
 SEQ_DIGITS_MAX = 18
+# Of messages in inboxes alone.
+MESSAGE_PREFIX = "msg_"
 RAW_TYPES = {ContentFormat.MIME: ("message/rfc822", "eml")}
 OTHER_RAW = ("application/json", "json")
 
@@ -73,8 +75,9 @@ async def message_id_of(database: Database, inbox: Inbox, name: str) -> str:
             was_there = id_ is None and inboxes.is_deleted(tx, inbox.id, seq=int(name))
         else:
             id_ = name if messages.exists(tx, inbox.workspace, name) else None
-            # The events that it came are kept.
-            was_there = id_ is None and bool(ledger.accounts_of(tx, inbox.workspace, name))
+            # The event that it came is kept. Mail that was sent has events, but no such id.
+            is_ours = id_ is None and name.startswith(MESSAGE_PREFIX)
+            was_there = is_ours and bool(ledger.accounts_of(tx, inbox.workspace, name))
         if was_there:
             return GoneError(
                 f"message {name[:80]!r} of this inbox was deleted; what is known of it still: "
