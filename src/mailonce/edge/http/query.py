@@ -42,7 +42,8 @@ async def read_limit(
         LIMIT_DEFAULT
     ),
 ) -> int:
-    if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT_MAX):
+    is_number = limit.isascii() and limit.isdecimal() and len(limit) < 10
+    if not (is_number and 1 <= int(limit) <= LIMIT_MAX):
         raise ArgumentError(f"`limit` is {limit[:20]!r}; use a whole number from 1 to {LIMIT_MAX}")
     return int(limit)
 
