@@ -18,8 +18,9 @@ from mailonce.telemetry import OutgoingMetrics
 BEHIND_MS = 500
 # For how long a lane that was given away is left to others, and for how long it is then kept.
 GIVEN_S, KEPT_S = 2.0, 30.0
-# How long a lane that is to leave starts nothing, until what is under way on it has ended.
-LEAVE_S = 3.0
+# How long a lane that is to leave starts nothing, until what is under way on it has ended: that is
+# as long as most attempts can take. One that could not leave in time is not asked again so soon.
+LEAVE_S, STAY_S = 15.0, 300.0
 
 
 class HeldLanes:
@@ -255,7 +256,7 @@ class HeldLanes:
         """
         for lane in self._lanes.values():
             if lane.is_leaving and lane.running and now_s >= lane.leave_until_s:
-                lane.stay(now_s, kept_s=KEPT_S)
+                lane.stay(now_s, kept_s=STAY_S)
         leaving = [lane for lane in self._lanes.values() if lane.is_leaving and not lane.running]
         if not leaving:
             return
