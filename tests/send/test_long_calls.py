@@ -19,6 +19,7 @@ from mailonce.core.sends.sending import (
 )
 from mailonce.net.dialer import Dialer
 from mailonce.net.smtp import SmtpClient
+from mailonce.queue import worker
 from mailonce.send.step import MayBegin
 from mailonce.store.schema.send_tables import SENDS
 from mailonce.testing.fakes import FakeSmtpServer, SmtpAct
@@ -97,33 +98,39 @@ async def test_a_call_that_outlasts_its_own_bound_loses_its_lease(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("is_lost", [False, True], ids=["to be renewed", "lost"])
 async def test_a_row_that_somebody_holds_keeps_no_other_mail_waiting(
-    office: Office, database_url: str
+    office: Office, database_url: str, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
 ) -> None:
     """SQLite has one writer: nobody else can hold a row."""
-    await office.add_sender(timeout_s=0.5)
-    answered: asyncio.Future[SendOutcome] = asyncio.get_running_loop().create_future()
+    # Each lease is renewed at every turn.
+    monkeypatch.setattr(worker, "RENEW_AT_SHARE", 1.0)
+    await office.add_sender(timeout_s=0.5 if is_lost else 60)
+    await office.add_sender("patient", timeout_s=60)
+    forever: asyncio.Future[SendOutcome] = asyncio.get_running_loop().create_future()
     # A second try is the worker's to find; a first one is leased as it is recorded.
-    answers: dict[int, Answer] = {1: answered, 2: TryAgain(reason="later")}
+    answers: dict[int, Answer] = {1: forever, 2: TryAgain(reason="later")}
     office.provider.answers = lambda call: answers.get(call, OK)
-    office.start(**QUICK)
-    await office.submit(make_request())
+    # The first call is not stopped: its outcome has to wait for the row.
+    office.start(look_every_s=0.05, overdue_s=60.0)
+    await office.submit(make_request(sender="out"))
     await office.until_true(lambda: office.provider.calls)
     [row] = await office.rows()
     person = await asyncpg.connect(database_url)
     try:
         async with person.transaction():
             await person.execute("SELECT 1 FROM sends FOR UPDATE")
-            await office.until_true(lambda: _is_past(office, int(row["lease_ms"])))
+            if is_lost:
+                # As far as it was renewed before it was held.
+                await office.until_true(lambda: _is_past(office, int(row["lease_ms"]) + 1_000))
 
-            await office.submit(make_request("bob@example.com", key=given_key("k-2")))
+            other = make_request("bob@example.com", key=given_key("k-2"), sender="patient")
+            await office.submit(other)
 
             await office.until_true(lambda: len(office.provider.calls) == 3)
     finally:
         await person.close()
-    answered.set_result(OK)
-    await office.until("accepted")
-    assert len(office.provider.calls) == 3
+    assert office.provider.by == ["out", "patient", "patient"]
 
 
 async def _is_past(office: Office, moment_ms: int) -> bool:
