@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import psutil
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from mailonce.core.ledger.entry import ArrivalOutcome
 from mailonce.errors import ConfigError, MailonceError, UnavailableError
@@ -154,6 +154,28 @@ async def test_a_connection_that_the_server_closed_is_replaced(
         await _run(postgres.url(), f"SELECT pg_terminate_backend({first}, 5000)")
 
         assert await backend() != first
+    finally:
+        await database.close()
+
+
+async def test_a_connection_that_breaks_within_a_transaction_is_said_to_have_broken(
+    postgres: PostgresServer, postgres_template: str
+) -> None:
+    """asyncpg refuses the next statement by itself: no SQLSTATE tells what happened."""
+    await _run(postgres.url(), f"CREATE DATABASE broken TEMPLATE {postgres_template}")
+    database = await open_database(postgres.url("broken"))
+
+    def work(tx: Connection) -> None:
+        tx.execute(text("SELECT 1"))
+        tx.connection.driver_connection.terminate()  # type: ignore[union-attr]
+        tx.execute(text("SELECT 2"))
+
+    try:
+        for call in (database.write, database.read):
+            with pytest.raises(OutcomeUnknownError, match="the connection to the database broke"):
+                await call(work)
+
+        assert await database.read(lambda tx: tx.scalar(text("SELECT 3"))) == 3
     finally:
         await database.close()
 

@@ -55,6 +55,10 @@ def translated(error: asyncpg.PostgresError) -> MailonceError:
 
 
 def translated_core(error: exc.DBAPIError) -> MailonceError:
+    """Say the same of an error of SQLAlchemy; asyncpg's own errors have no SQLSTATE."""
+    cause = error.orig.__cause__ if error.orig is not None else None
+    if isinstance(cause, UNREACHABLE) and not isinstance(cause, ValueError):
+        return OutcomeUnknownError("the connection to the database broke; try again")
     return _by_state(state_of(error))
 
 
