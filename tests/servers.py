@@ -1,5 +1,6 @@
 """Start real servers for tests, as root or not, on free ports, and stop them again."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -7,9 +8,10 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from random import SystemRandom
@@ -24,11 +26,22 @@ MEMORY_BYTES_MIN = 4 << 30
 
 def free_port() -> int:
     """Find a port below those that the system gives to clients, one of which might take it."""
-    while True:
-        port = _CHANCE.randint(20_000, 32_000)
+    for port in _ports():
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+    raise AssertionError("the ports go round")
+
+
+@cache
+def _ports() -> Iterator[int]:
+    """Give each process of a run ports of its own, each once before any again.
+
+    Else another would find the same one free, before the server that it is for has taken it.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    own = range(20_000, 32_000)[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+    return itertools.cycle(_CHANCE.sample(own, len(own)))
 
 
 def wait_for(check: object, *, seconds: float = 60.0, what: str) -> None:
