@@ -23,6 +23,7 @@ from tests.gate.gates import async_store_of
 from tests.gate.places import ORDER, Place
 
 KEY = {"idempotency-key": "k-1"}
+LEASES = "SELECT lease_until FROM webhook_idempotency"
 
 
 def client_of(app: Any) -> httpx.AsyncClient:
@@ -142,20 +143,29 @@ async def test_an_app_that_ends_without_a_response_is_undone(place: Place) -> No
     assert (place.orders(), place.records()) == (0, 0)
 
 
-async def test_a_slow_handler_keeps_its_lease(place: Place) -> None:
-    runs = 0
+async def test_a_slow_handler_keeps_its_lease(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailonce.gate.adapters.asgi.RENEWALS_PER_LEASE", 1_200)
+    runs, is_kept, is_answered = 0, asyncio.Event(), asyncio.Event()
 
     async def slow(_: Request) -> Response:
         nonlocal runs
         runs += 1
-        await asyncio.sleep(1.2)
+        place.let_leases_end()
+        [ended] = place.query(LEASES)
+        while place.query(LEASES) == [ended]:
+            await asyncio.sleep(0.01)
+        is_kept.set()
+        await is_answered.wait()
         return Response(status_code=201)
 
-    gate = gate_of(place, mode="lease", lease_s=0.6)
-    async with client_of(starlette_of(gate, slow)) as client:
+    gate = gate_of(place, mode="lease", lease_s=60)
+    async with client_of(starlette_of(gate, slow)) as client, asyncio.timeout(60):
         first = asyncio.create_task(client.post("/hooks", headers=KEY))
-        await asyncio.sleep(0.9)
+        await is_kept.wait()
         copy = await client.post("/hooks", headers=KEY)
+        is_answered.set()
 
         assert (await first).status_code == 201
 
