@@ -42,12 +42,16 @@ def names() -> Iterator[NameServer]:
 
 @pytest_asyncio.fixture
 async def desk(
-    database_url: str, tmp_path: Path, names: NameServer, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    database_url: str,
+    tmp_path: Path,
+    names: NameServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Desk]:
-    def quick(nameservers: Any) -> BoundedResolver:
-        return BoundedResolver(nameservers, lookup_s=0.2)
+    def bounded(nameservers: Any) -> BoundedResolver:
+        return BoundedResolver(nameservers, total_s=60.0, lookup_s=getattr(request, "param", 30.0))
 
-    monkeypatch.setattr(sender_checks, "BoundedResolver", quick)
+    monkeypatch.setattr(sender_checks, "BoundedResolver", bounded)
     endpoint = await Endpoint().start()
     settings = Settings(
         data_dir=tmp_path,
@@ -99,6 +103,7 @@ async def test_a_message_says_what_was_found_out_and_by_whom(desk: Desk) -> None
     assert (theirs["checked_by"], theirs["spf"]["result"]) == ("provider", "softfail")
 
 
+@pytest.mark.parametrize("desk", [0.2], indirect=True)
 async def test_a_silent_dns_delays_no_mail_for_long_and_loses_none(
     desk: Desk, names: NameServer
 ) -> None:

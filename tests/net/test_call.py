@@ -146,7 +146,7 @@ async def test_a_status_stands_whatever_becomes_of_the_body(
 async def test_a_body_that_hangs_is_given_up_and_the_status_stands(client: GuardedClient) -> None:
     head = b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhal\r\n"
     async with serving(hangs_after(head)) as server:
-        answer = await call(client, server.url, timeout_s=0.1)
+        answer = await call(client, server.url, timeout_s=0.5)
 
         assert (answer.status, answer.body, answer.is_whole) == (202, b"hal", False)
 
