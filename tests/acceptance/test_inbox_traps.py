@@ -87,8 +87,9 @@ def test_a_receiver_of_mail_may_be_slow_busy_gone_or_a_trap(
         "/slow": answers(200, after_s=30),
         "/trap": answers(302, Location="http://169.254.169.254/latest/meta-data/"),
     }
-    fast: dict[str, Any] = {"events": ["inbound"], "waits_s": [0.05, 0.05], "timeout_s": 0.5}
-    routes = {path[1:]: fast for path in endpoint.behaviours}
+    fast: dict[str, Any] = {"events": ["inbound"], "waits_s": [0.05, 0.05]}
+    routes = {path[1:]: dict(fast) for path in endpoint.behaviours}
+    routes["slow"]["timeout_s"] = 0.5
     server = make_server(
         tmp_path / "server", f"sqlite:///{tmp_path / 'a.db'}", endpoint, routes,
         smtp_port=free_port(),
