@@ -87,10 +87,12 @@ class Polls:
                 left_s = deadline - self._clock.monotonic()
                 if page.cursor > waiter.after or left_s <= 0 or self._closing:
                     return page
+                # Not `asyncio.wait_for`, which forgets a caller who leaves as it is woken.
+                timer = asyncio.get_running_loop().call_later(left_s, waiter.woken.set)
                 try:
-                    await asyncio.wait_for(waiter.woken.wait(), left_s)
-                except TimeoutError:
-                    return page
+                    await waiter.woken.wait()
+                finally:
+                    timer.cancel()
         finally:
             if waiter in self._waiters:
                 self._waiters.discard(waiter)
