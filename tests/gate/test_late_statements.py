@@ -134,6 +134,70 @@ async def test_a_task_that_writes_while_the_gate_commits_writes_into_no_other_tr
     assert (place.orders(), place.records()) == (4, 4)
 
 
+async def prepared(tx: Any) -> Any:
+    """Give what asyncpg has beside the connection, and keeps beyond the handler."""
+    statement = await tx.prepare(LATE)
+    return statement.fetch
+
+
+async def of_the_connection(tx: Any) -> Any:
+    return lambda: tx.execute(words(tx, LATE))
+
+
+@pytest.mark.parametrize(
+    ("open_gate", "way"),
+    [
+        (asyncpg_gate, of_the_connection),
+        (asyncpg_gate, prepared),
+        (async_psycopg_gate, of_the_connection),
+        (async_session_gate, of_the_connection),
+        (session_on_psycopg_gate, of_the_connection),
+        (connection_on_asyncpg_gate, of_the_connection),
+        (connection_on_psycopg_gate, of_the_connection),
+    ],
+)
+@pytest.mark.parametrize("status", [201, 503])
+async def test_a_task_that_tries_in_each_turn_of_the_loop_writes_nothing_beside_the_gate(
+    place: Place, open_gate: Any, way: Any, status: int
+) -> None:
+    """Also in the turn between the answer to the COMMIT or ROLLBACK and the gate's next step."""
+    place.query(SLOW_COMMIT)
+    gate, close = await open_gate(place)
+    tasks: list[asyncio.Task[None]] = []
+    is_over = False
+
+    async def write(try_it: Any) -> None:
+        # Not before the gate ends it: the request would be undone.
+        while status == 201 and not await asyncio.to_thread(is_committing, place):
+            await asyncio.sleep(0.01)
+        while not is_over:
+            with suppress(Exception):
+                await try_it()
+            await asyncio.sleep(0)
+
+    async def forgetful(passage: AsyncPassage[Any]) -> Response:
+        await passage.tx.execute(words(passage.tx, ORDER))
+        tasks.append(asyncio.create_task(write(await way(passage.tx))))
+        return Response(status)
+
+    async def orderly(passage: AsyncPassage[Any]) -> Response:
+        await passage.tx.execute(words(passage.tx, ORDER))
+        return DONE
+
+    # A request that is undone may be undone because the task is inside, and says so.
+    with suppress(*(() if status == 201 else (ConfigError,))):
+        await gate.run(ask("k-1"), forgetful)
+    for number in range(2, 5):
+        await gate.run(ask(f"k-{number}"), orderly)
+    is_over = True
+    await asyncio.wait_for(asyncio.gather(*tasks), 30)
+    await asyncio.wait_for(close(), 60)
+
+    kept = 4 if status == 201 else 3
+    assert place.query(LATE_ONES) == [(0,)]
+    assert (place.orders(), place.records()) == (kept, kept)
+
+
 class Before:
     """A place just before the driver, where a thread waits as if it were paused."""
 

@@ -179,6 +179,7 @@ class AsyncpgTransaction:
         return rows_of(statement, await self._begin_with(statement))
 
     async def commit(self) -> None:
+        self._detach()
         try:
             committed(await self._send("COMMIT"))
         finally:
@@ -195,6 +196,7 @@ class AsyncpgTransaction:
         if is_reset:
             text = f"{text};{self._connection.get_reset_query()}"
         self._is_begun = True
+        self._detach()
         try:
             tag: str = await self._connection.execute(text, timeout=self._statement_s)
             if not is_reset:
@@ -212,6 +214,7 @@ class AsyncpgTransaction:
         return rows_of(last, "")
 
     async def rollback(self) -> None:
+        self._detach()
         try:
             if self._is_begun:
                 await self._send("ROLLBACK")
@@ -254,8 +257,17 @@ class AsyncpgTransaction:
             raise unavailable(error) from error
         return tag
 
-    async def _release(self) -> None:
+    def _detach(self) -> None:
+        """Refuse every further use by the handler, and of what it prepared.
+
+        Before the COMMIT or ROLLBACK: between its answer and our next step a task that was
+        forgotten has its turn, and what it sent then would be committed by itself.
+        """
         self.handle.detach()
+        # What asyncpg tells by it that a statement or cursor is of an earlier user.
+        self._connection._pool_release_ctr += 1  # noqa: SLF001
+
+    async def _release(self) -> None:
         if self._is_begun:
             self._connection._top_xact = None  # noqa: SLF001
         try:
@@ -277,7 +289,6 @@ class AsyncpgTransaction:
 
         Without that text nothing waits, so it needs no task of its own either.
         """
-        self.handle.detach()
         connection = self._connection
         connection._top_xact = None  # noqa: SLF001
         text, connection._reset_query = connection._reset_query, ""  # noqa: SLF001
