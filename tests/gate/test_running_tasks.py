@@ -3,8 +3,8 @@
 import asyncio
 from contextlib import suppress
 from threading import Thread
-from time import sleep
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import psycopg_pool
@@ -25,8 +25,12 @@ from mailonce.gate.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStor
 from tests.gate.gates import ask
 from tests.gate.places import ORDER, Place
 from tests.gate.test_misuse_awaited import async_psycopg_gate, async_session_gate, asyncpg_gate
+from tests.servers import wait_for
 
-SLOW = "SELECT pg_sleep(0.3)"
+RUNNING = """
+SELECT 1 FROM pg_stat_activity
+WHERE state = 'active' AND query LIKE '%{}%' AND pid <> pg_backend_pid()
+"""
 
 
 class Base(DeclarativeBase):
@@ -46,16 +50,39 @@ def worded(tx: Any, statement: str) -> Any:
     return text(statement) if is_sqlalchemy else statement
 
 
-async def use_slowly(tx: Any) -> None:
+class Slow:
+    """A statement that takes a while, and can be told from all others."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._mark = uuid4().hex
+        self.call = f"pg_sleep(0.3) /* {self._mark} */"
+
+    def wait(self) -> None:
+        """Wait until the database runs it."""
+        self._wait_for(self._mark, is_running=True)
+
+    def wait_for_all_ends(self) -> None:
+        """Wait until no backend runs one: a connection was closed, and its claim is held on."""
+        self._wait_for("pg_sleep", is_running=False)
+
+    def _wait_for(self, words: str, *, is_running: bool) -> None:
+        wait_for(
+            lambda: bool(self._place.query(RUNNING.format(words))) is is_running,
+            what="the slow statement",
+        )
+
+
+async def use_slowly(tx: Any, slow: Slow) -> None:
     """Write, wait in the database, and write again, as a task that was meant to be awaited."""
-    for words in (ORDER, SLOW, ORDER):
+    for words in (ORDER, f"SELECT {slow.call}", ORDER):
         await tx.execute(worded(tx, words))
 
 
-async def flush_slowly(session: AsyncSession) -> None:
+async def flush_slowly(session: AsyncSession, slow: Slow) -> None:
     """Leave the statement to SQLAlchemy's flush."""
     for tea in ("green", "black"):
-        session.add(Order(note=text(f"(SELECT '{tea}' FROM pg_sleep(0.3))")))
+        session.add(Order(note=text(f"(SELECT '{tea}' FROM {slow.call})")))
         await session.flush()
 
 
@@ -101,13 +128,13 @@ async def test_a_task_that_still_runs_undoes_the_request_and_keeps_no_connection
     tasks: list[asyncio.Task[None]] = []
 
     async def forgetful(passage: AsyncPassage[Any]) -> Response:
-        tasks.append(asyncio.create_task(use(passage.tx)))
-        # Long enough that it waits for the database.
-        await asyncio.sleep(0.1)
+        slow = Slow(postgres_place)
+        tasks.append(asyncio.create_task(use(passage.tx, slow)))
+        await asyncio.to_thread(slow.wait)
         return Response(201)
 
     async def orderly(passage: AsyncPassage[Any]) -> Response:
-        await use(passage.tx)
+        await use(passage.tx, Slow(postgres_place))
         return Response(201)
 
     # More than the pool has connections.
@@ -116,6 +143,7 @@ async def test_a_task_that_still_runs_undoes_the_request_and_keeps_no_connection
             await gate.run(ask(f"k-{number}"), forgetful)
     await asyncio.gather(*tasks, return_exceptions=True)
     kept = (postgres_place.orders(), postgres_place.records())
+    await asyncio.to_thread(Slow(postgres_place).wait_for_all_ends)
     answers = [(await gate.run(ask("k-1"), orderly)).response.status for _ in range(2)]
     await asyncio.wait_for(close(), 60)
 
@@ -144,12 +172,13 @@ async def test_a_handler_that_fails_beside_its_task_fails_as_it_would_alone(
     tasks: list[asyncio.Task[None]] = []
 
     async def failing(passage: AsyncPassage[Any]) -> Response:
-        tasks.append(asyncio.create_task(use_slowly(passage.tx)))
-        await asyncio.sleep(0.1)
+        slow = Slow(postgres_place)
+        tasks.append(asyncio.create_task(use_slowly(passage.tx, slow)))
+        await asyncio.to_thread(slow.wait)
         raise ends_with
 
     async def orderly(passage: AsyncPassage[Any]) -> Response:
-        await use_slowly(passage.tx)
+        await use_slowly(passage.tx, Slow(postgres_place))
         return Response(201)
 
     for number in range(4):
@@ -157,6 +186,7 @@ async def test_a_handler_that_fails_beside_its_task_fails_as_it_would_alone(
             await gate.run(ask(f"k-{number}"), failing)
     await asyncio.gather(*tasks, return_exceptions=True)
     kept = (postgres_place.orders(), postgres_place.records())
+    await asyncio.to_thread(Slow(postgres_place).wait_for_all_ends)
     answer = await gate.run(ask("k-1"), orderly)
     await asyncio.wait_for(close(), 60)
 
@@ -190,19 +220,20 @@ def test_a_thread_that_still_runs_undoes_the_request(postgres_place: Place, open
     gate, close = open_gate(postgres_place)
     threads: list[Thread] = []
 
-    def use(tx: Any) -> None:
+    def use(tx: Any, slow: Slow) -> None:
         with suppress(Exception):
-            for words in (ORDER, SLOW, ORDER):
+            for words in (ORDER, f"SELECT {slow.call}", ORDER):
                 tx.execute(worded(tx, words))
 
     def forgetful(passage: Passage[Any]) -> Response:
-        threads.append(Thread(target=use, args=(passage.tx,)))
+        slow = Slow(postgres_place)
+        threads.append(Thread(target=use, args=(passage.tx, slow)))
         threads[-1].start()
-        sleep(0.1)
+        slow.wait()
         return Response(201)
 
     def orderly(passage: Passage[Any]) -> Response:
-        use(passage.tx)
+        use(passage.tx, Slow(postgres_place))
         return Response(201)
 
     for number in range(4):
@@ -211,6 +242,7 @@ def test_a_thread_that_still_runs_undoes_the_request(postgres_place: Place, open
     for thread in threads:
         thread.join(30)
     kept = (postgres_place.orders(), postgres_place.records())
+    Slow(postgres_place).wait_for_all_ends()
     answers = [gate.run(ask("k-1"), orderly).response.status for _ in range(2)]
     close()
 
