@@ -1,10 +1,13 @@
 """The demo, on a server of its own and on one that runs already."""
 
 import resource
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from mailonce.edge.cli import spare_server
+from mailonce.errors import UnavailableError
 from tests.commands import ADMIN_KEY, Shell
 
 
@@ -50,6 +53,21 @@ def test_a_server_that_refuses_the_key_is_told_in_one_sentence(tmp_path: Path) -
 
     assert done.code == 1
     assert done.err.startswith("mailonce: this key is not known")
+
+
+async def test_a_server_that_only_takes_long_is_not_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spare_server, "START_TIMEOUT_S", 0.1)
+    log = tmp_path / "log"
+    log.touch()
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        with pytest.raises(UnavailableError, match=r"within 0\.1 s; try again"):
+            await spare_server._url_of(process, log)
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.slow

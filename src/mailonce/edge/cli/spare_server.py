@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from mailonce.errors import UnavailableError
 
-START_TIMEOUT_S = 20
+# One that fails ends at once; one that takes so long has a busy machine.
+START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 20
 POLL_S = 0.05
 _GREETING = re.compile(r"listens at (http://\S+)")
@@ -79,6 +80,11 @@ async def _url_of(process: "subprocess.Popen[bytes]", log: Path) -> str:
         if process.poll() is not None:
             break
         await asyncio.sleep(POLL_S)
+    else:
+        raise UnavailableError(
+            f"the demo's server did not start within {START_TIMEOUT_S} s; try again when this "
+            "machine is less busy"
+        )
     last = _log_text(log).strip().rpartition("\n")[2]
     raise UnavailableError(f"the demo's server did not start: {last or 'it said nothing'}")
 
