@@ -141,7 +141,7 @@ async def prepared(tx: Any) -> Any:
 
 
 async def of_the_connection(tx: Any) -> Any:
-    return lambda: tx.execute(words(tx, LATE))
+    return lambda: tx.execute(worded(tx, LATE))
 
 
 @pytest.mark.parametrize(
@@ -176,12 +176,12 @@ async def test_a_task_that_tries_in_each_turn_of_the_loop_writes_nothing_beside_
             await asyncio.sleep(0)
 
     async def forgetful(passage: AsyncPassage[Any]) -> Response:
-        await passage.tx.execute(words(passage.tx, ORDER))
+        await passage.tx.execute(worded(passage.tx, ORDER))
         tasks.append(asyncio.create_task(write(await way(passage.tx))))
         return Response(status)
 
     async def orderly(passage: AsyncPassage[Any]) -> Response:
-        await passage.tx.execute(words(passage.tx, ORDER))
+        await passage.tx.execute(worded(passage.tx, ORDER))
         return DONE
 
     # A request that is undone may be undone because the task is inside, and says so.

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 from uuid import uuid4
 
@@ -33,6 +33,9 @@ RUNNING = """
 SELECT 1 FROM pg_stat_activity
 WHERE state = 'active' AND query LIKE '%{}%' AND pid <> pg_backend_pid()
 """
+CANCEL = RUNNING.replace("SELECT 1", "SELECT pg_cancel_backend(pid)")
+# Longer than it takes a busy machine from the database's word to the gate's look.
+LONG_S = 0.6
 
 
 class Base(DeclarativeBase):
@@ -44,11 +47,6 @@ class Order(Base):
 
     __tablename__ = "orders"
     note: Mapped[str] = mapped_column(primary_key=True)
-
-
-CANCEL = RUNNING.replace("SELECT 1", "SELECT pg_cancel_backend(pid)")
-# Longer than it takes a busy machine from the database's word to the gate's look.
-LONG_S = 0.6
 
 
 def worded(tx: Any, statement: str) -> Any:
@@ -71,18 +69,21 @@ class Slow:
 
     @contextmanager
     def cancelled_when_refused(self) -> Iterator[None]:
-        """Let it run until the gate says that it is still used, and no longer."""
-        handler = logging.Handler()
-        handler.emit = lambda _: self._cancel()  # type: ignore[assignment,method-assign]
-        log = logging.getLogger("mailonce.gate")
+        """Let it run until the gate of this thread says that it is still used, and no longer."""
+        log, handler, thread = logging.getLogger("mailonce.gate"), logging.Handler(), get_ident()
+
+        def cancel(record: logging.LogRecord) -> None:
+            # A forgotten thread is refused in the same words, as late as it likes.
+            if record.thread == thread:
+                # Not whoever looks for it, whose query has the mark as well.
+                self._place.query(CANCEL.format(f"pg_sleep%{self._mark}"))
+
+        handler.emit = cancel  # type: ignore[method-assign]
         log.addHandler(handler)
         try:
             yield
         finally:
             log.removeHandler(handler)
-
-    def _cancel(self) -> None:
-        self._place.query(CANCEL.format(self._mark))
 
     def wait_for_all_ends(self) -> None:
         """Wait until no backend runs one: a connection was closed, and its claim is held on."""

@@ -122,8 +122,9 @@ class SqlalchemyTransaction(Generic[SyncHandle]):
         is_free = self._guard.inside.acquire(blocking=False)
         try:
             if not is_free or is_used(self._guard.lent):
+                refusal = misuse(STILL_USED)
                 self.rollback()
-                raise misuse(STILL_USED)
+                raise refusal
             return commit_if_row(self, last)
         finally:
             if is_free:
